@@ -19,7 +19,7 @@ from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
-_SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")
+_SPAN: Final = re.compile(r"\s*(\S+?)\s*(?:\.\.|\bto\b)\s*(\S+)\s*")
 _BARE: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)")
 TABLES: Final = ("input", "holding", "coil", "discrete")
 TYPES: Final = ("int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64")
@@ -76,6 +76,14 @@ def range_of(low: float, high: float) -> tuple[float, float]:
     return low, high
 
 
+def span_of(text: str) -> tuple[float, float]:
+    """Read `5 .. 7` or `5 to 7`: both ends of a range."""
+    span = _SPAN.fullmatch(text)
+    if span is None:
+        raise ValueError(got(text.strip(), "must be the lowest and the highest value, such as 5 .. 7"))
+    return range_of(number_of(span[1]), number_of(span[2]))
+
+
 def currency_of(text: str) -> str:
     code = text.strip().upper()
     if not re.fullmatch(r"[A-Z]{3}", code):
@@ -130,7 +138,7 @@ def natural_of(text: str, low: float, high: float) -> Natural:
             raise ValueError(Flaw("", "must be more than nothing", got=f"a spread of {sd:g}"))
         return Natural("normal", mean, sd)
     if span is not None:
-        return Natural("uniform", *range_of(number_of(span[1]), number_of(span[2])))
+        return Natural("uniform", *span_of(text))
     example = f"{(low + high) / 2:g} +- {(high - low) / 10:g}"
     raise ValueError(got(text.strip(), f'must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown'))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -354,13 +355,20 @@ def init(
     probe: Annotated[list[str] | None, typer.Option(metavar="[NAME=]PORT|HOST|URL", help=PROBE_HELP)] = None,
     units: Annotated[str, typer.Option(metavar="N-M", help="Modbus unit addresses that --probe asks.")] = "1-8",
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    web: Annotated[bool, typer.Option("--web", help="Ask in a browser of this computer.")] = False,
     json: AsJson = False,
 ) -> None:
     """Write a commented configuration: asks what it needs to know, or takes flags."""
     from rigctl.console.output import print_json
     from rigctl.console.starting import initialise
 
-    done = initialise.initialise(file, said, tuple(probe or ()), units, force=force, stderr=json)
+    wanted = initialise.wanted_of(file, said, probe or (), units, force=force)
+    if web:
+        from rigctl.console.starting.in_browser import ask_in_browser
+
+        done = ask_in_browser(wanted, partial(typer.echo, err=json))
+    else:
+        done = initialise.initialise(wanted, stderr=json)
     print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))
 
 

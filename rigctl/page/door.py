@@ -41,7 +41,8 @@ HEADERS: Final[Mapping[str, str]] = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 MOST_BYTES = 4096
-"""Of a form."""
+MOST_FIELDS = 20
+"""Of a small form."""
 FORM_S = 5.0
 """Wall seconds for a form to arrive."""
 
@@ -121,8 +122,8 @@ def check_origin(request: Request) -> None:
         raise RequestRefused(403, "This came from the page of another site, so it was not carried out.")
 
 
-async def form(request: Request) -> Mapping[str, str]:
-    """Return a small form's fields; of a field that comes twice the last one.
+async def form(request: Request, most_bytes: int = MOST_BYTES, most_fields: int = MOST_FIELDS) -> Mapping[str, str]:
+    """Return a form's fields; of a field that comes twice the last one.
 
     Raises:
         Refused: it is too large, too slow or no form.
@@ -135,12 +136,12 @@ async def form(request: Request) -> Mapping[str, str]:
         async with asyncio.timeout(FORM_S):
             async for chunk in request.stream():
                 body += chunk
-                if len(body) > MOST_BYTES:
-                    raise RequestRefused(413, f"More than {MOST_BYTES} bytes; no form of this page is so large.")
+                if len(body) > most_bytes:
+                    raise RequestRefused(413, f"More than {most_bytes} bytes; no form of this page is so large.")
     except TimeoutError:
         raise RequestRefused(408, f"The form did not arrive within {FORM_S:g} s.") from None
     try:
-        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20))
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=most_fields))
     except ValueError as error:
         raise RequestRefused(400, f"Not a form: {error}.") from error
 

@@ -10,6 +10,7 @@ import pytest
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load, load_text
 from rigctl.console.starting import initialise
+from rigctl.console.starting.initialise import question_line
 from rigctl.console.starting.interview import Interview
 from tests.golden import Golden
 
@@ -57,11 +58,9 @@ WIRED = {
     "Name of the first": ["ph"],
     "Name of the next": ["b", ""],
     "ph: unit": ["pH"],
-    "ph: lowest": ["5"],
-    "ph: highest": ["7"],
+    "ph: lowest and highest": ["7 .. 5", "5", "5 .. 7"],
     "b: unit": ["uM"],
-    "b: lowest": ["5"],
-    "b: highest": ["60"],
+    "b: lowest and highest": ["5 to 60"],
     "growth: measured by": ["camera", "camera/MEAS:GROW", "camera/MEAS:GROW?"],
     "ph: measured by": ["pump", "nobody", "probe"],
     "ph: set by": ["probe", "pump"],
@@ -84,8 +83,14 @@ class Script:
         self.answers = {question: list(texts) for question, texts in answers.items()}
         self.said = []
 
-    def ask(self, question, reader, default=None):
-        self.said.append(f"{question} [{default}]" if default else question)
+    def section(self, title):
+        self.said.append(title)
+
+    def say(self, text):
+        self.said.append(text)
+
+    def ask(self, question, reader, default=None, example="", empty=""):
+        self.said.append(question_line(question, default, example, empty))
         known = next((texts for start, texts in self.answers.items() if question.startswith(start)), [])
         while True:
             text = (known.pop(0) if known else "") or default or ""
@@ -97,7 +102,7 @@ class Script:
                 self.said.append(str(error))
 
     def fill(self, draft, devices=()):
-        return Interview(self.ask, self.said.append).fill(draft, devices)
+        return Interview(self).fill(draft, devices)
 
 
 def test_a_wired_rig_that_was_asked_for_holds_at_once():
@@ -134,8 +139,8 @@ def at_a_terminal(monkeypatch):
 
     def sit(answers):
         script = Script(answers)
-        monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
-        monkeypatch.setattr(initialise.Terminal, "ask", lambda _, *asked: script.ask(*asked))
+        monkeypatch.setattr(initialise, "find", lambda places, units: (FOUND, ()))
+        monkeypatch.setattr(initialise.Terminal, "ask", lambda _, *asked, **more: script.ask(*asked, **more))
         monkeypatch.setattr(initialise, "at_a_terminal", lambda: True)
 
     return sit
@@ -155,7 +160,7 @@ def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal, g
 
 def test_flags_that_do_not_go_together_leave_no_file(bench, monkeypatch, golden: Golden):
     """The same from flags: told, and nothing is kept, as the flags can be given again."""
-    monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
+    monkeypatch.setattr(initialise, "find", lambda places, units: (FOUND, ()))
     pump = "sensor=probe actuator=pump effect=-0.04 per_dose=9mL per_day=99mL"
     flags = ("--outcome", "growth g sensor=camera/MEAS:GROW?", "--variable", f"ph pH 5 7 natural=5.5+-0.1 {pump}")
     said = bench.rigctl("init", "new.yaml", "--probe", "x:1", *flags, "--budget", "9", "--per-trial", "1", code=2).err

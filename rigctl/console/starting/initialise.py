@@ -20,7 +20,7 @@ from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load_text
 from rigctl.console import output
 from rigctl.console.options import InitFlags
-from rigctl.console.starting.interview import Interview
+from rigctl.console.starting.interview import Interview, Prompt
 from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got
@@ -131,6 +131,7 @@ def told(places: Sequence[ProbePlace], seen: Sequence[Sighting], devices: Sequen
 
 T = TypeVar("T")
 BY_ID: Final = Path("/dev/serial/by-id")
+ENDED: Final = "init: ended before the last answer; nothing was written"
 _NEITHER: Final = "init: say --by-hand where a person does the trials, or --probe PORT|HOST where instruments are wired"
 _NOBODY: Final = "init: nobody answers there, so nothing was written; see above why, or say --by-hand"
 
@@ -151,64 +152,115 @@ class Terminal:
 
     stderr: bool
 
+    def section(self, title: str) -> None:
+        self.say(f"\n{title}")
+
     def say(self, text: str) -> None:
         typer.echo(printable(text), err=self.stderr)
 
-    def ask(self, question: str, reader: Callable[[str], T], default: str | None = None) -> T:
+    def ask(
+        self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
+    ) -> T:
         """Ask until the answer holds.
 
         Raises:
             UsageError: nobody answers any more (Ctrl-C, the end of the input).
         """
-        shown = f"{question} [{default}]" if default else question
+        shown = question_line(question, default, example, empty)
         while True:
             try:
                 text = typer.prompt(shown, default="", show_default=False, err=self.stderr)
             except typer.Abort as error:
                 self.say("")  # what comes next stands on a line of its own, not behind the question
-                raise UsageError("init: ended before the last answer; nothing was written") from error
+                raise UsageError(ENDED) from error
             try:
                 return reader(text.strip() or default or "")
             except ValueError as error:
                 self.say(f"  {error}")
 
 
-def initialise(file: Path, said: InitFlags, probes: Sequence[str], units: str, *, force: bool, stderr: bool) -> Written:
-    """Put a configuration together, check it, and only then write it.
+def question_line(question: str, default: str | None, example: str, empty: str) -> str:
+    """Return a question as it stands on a line of a terminal."""
+    shown = f"{question}, e.g. {example}" if example else question
+    return f"{shown}; Enter: {empty}" if empty else f"{shown} [{default}]" if default else shown
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the command line asks for."""
+
+    file: Path
+    said: InitFlags
+    probes: tuple[str, ...]
+    units: tuple[int, ...]
+    force: bool
+
+    def asked(self, prompt: Prompt | None, find: Find) -> tuple[Draft, tuple[FoundDevice, ...], bool]:
+        """Return everything that a configuration needs, what was found, and whether a person was asked for it.
+
+        Raises:
+            UsageError: flags are wrong, or missing where nobody can be asked (`prompt` is None).
+        """
+        said, probes = self.said, self.probes
+        if prompt is not None and not probes and not said.by_hand:
+            probes = _ask_for_places(prompt)
+            said = said if probes else replace(said, by_hand=True)
+        devices, seen = find(places_of(probes), self.units)
+        for line in seen:
+            prompt.say(line) if prompt is not None else typer.echo(printable(line), err=True)
+        if not devices and not said.by_hand:
+            if prompt is None:
+                raise UsageError(_NOBODY if probes else _NEITHER)
+            prompt.say("Nobody answers there, so a person does the trials.")
+            said = replace(said, by_hand=True)
+        draft = _flags(said, self.file, devices)
+        lacking = missing(draft, devices)
+        if lacking and prompt is None:
+            raise UsageError(_lacking(lacking))
+        draft = Interview(prompt).fill(draft, devices) if lacking and prompt is not None else draft
+        return draft, devices, bool(lacking)
+
+    def write(self, draft: Draft, devices: tuple[FoundDevice, ...], interviewed: bool) -> Written:
+        """Check the configuration, and only then write it; what a person has answered is kept in any case.
+
+        Raises:
+            ConfigError: what was said does not go together.
+            UsageError: the file cannot be written.
+        """
+        text = configuration(draft, devices)
+        try:
+            loaded = load_text(text, self.file, to_run=True)
+        except ConfigError as error:
+            refused = f"\n{self.file}, with these lines, was not written: give other values"
+            error.extend(_kept(self.file, text) if interviewed else refused)
+            raise
+        _write(self.file, text, force=self.force)
+        return Written(self.file, draft, devices, loaded.warnings)
+
+
+def wanted_of(file: Path, said: InitFlags, probes: Sequence[str], units: str, *, force: bool) -> Wanted:
+    """Check the flags before anything is opened.
 
     Raises:
-        UsageError: the file is there already, flags are wrong, or missing where nobody can be asked.
-        ConfigError: what was said does not go together.
+        UsageError: the file is there already, or flags are wrong.
     """
     _may_write(file, force)
-    asking, terminal = at_a_terminal(), Terminal(stderr)
-    _flags(said, file, (), places=False)  # what is wrong with them is told before anything is opened
-    asked = units_of(units)
-    if asking and not probes and not said.by_hand:
-        probes = _ask_for_places(terminal)
-        said = said if probes else replace(said, by_hand=True)
-    devices = _found(places_of(probes), asked)
-    if not devices and not said.by_hand:
-        if not asking:
-            raise UsageError(_NOBODY if probes else _NEITHER)
-        terminal.say("Nobody answers there, so a person does the trials.")
-        said = replace(said, by_hand=True)
-    draft = _flags(said, file, devices)
-    lacking = missing(draft, devices)
-    if lacking and not asking:
-        raise UsageError(_lacking(lacking))
-    if lacking:
-        draft = Interview(terminal.ask, terminal.say).fill(draft, devices)
-    text = configuration(draft, devices)
-    try:
-        loaded = load_text(text, file, to_run=True)
-    except ConfigError as error:
-        error.extend(
-            _kept(file, text) if lacking else f"\n{file}, with these lines, was not written: give other values"
-        )
-        raise
-    _write(file, text, force=force)
-    return Written(file, draft, devices, loaded.warnings)
+    _flags(said, file, (), places=False)
+    return Wanted(file, said, tuple(probes), units_of(units), force)
+
+
+def initialise(wanted: Wanted, *, stderr: bool) -> Written:
+    """Ask at the terminal, if there is one, and write the configuration.
+
+    Raises:
+        UsageError: flags are wrong, or missing where nobody can be asked.
+        ConfigError: what was said does not go together.
+    """
+    prompt = Terminal(stderr) if at_a_terminal() else None
+    if prompt is not None and missing(_flags(wanted.said, wanted.file, (), places=False), ()):
+        prompt.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
+        prompt.say("nothing is written before the last answer.\n")
+    return wanted.write(*wanted.asked(prompt, find))
 
 
 def at_a_terminal() -> bool:
@@ -222,12 +274,11 @@ def _kept(file: Path, text: str) -> str:
     return f"\n{file} was not written; your answers are in {kept}: mend them there, then `rigctl check {kept}`"
 
 
-def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
+def _ask_for_places(prompt: Prompt) -> tuple[str, ...]:
     ports = sorted(map(str, BY_ID.iterdir())) if BY_ID.is_dir() else []
-    terminal.say("Are instruments wired to this computer? They would be asked who they are;")
-    terminal.say("nothing is set or moved.")
-    terminal.say(f"Serial ports here: {', '.join(ports) or 'none'}")
-    question = "Ports and hosts, with spaces between, e.g. 192.168.0.10; Enter: none, by hand"
+    prompt.section("Are instruments wired to this computer?")
+    prompt.say("They would be asked who they are; nothing is set or moved.")
+    prompt.say(f"Serial ports here: {', '.join(ports) or 'none'}")
 
     def read(text: str) -> tuple[str, ...]:
         try:
@@ -235,18 +286,20 @@ def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
         except UsageError as error:
             raise ValueError(error.flaw) from error
 
-    return terminal.ask(question, read, "")
+    question = "Ports and hosts, with spaces between, e.g. 192.168.0.10"
+    return prompt.ask(question, read, "", empty="none, by hand")
 
 
-def _found(places: Sequence[ProbePlace], units: Sequence[int]) -> tuple[FoundDevice, ...]:
-    """Look who is there, and tell."""
+Find = Callable[[Sequence[ProbePlace], Sequence[int]], tuple[tuple[FoundDevice, ...], tuple[str, ...]]]
+
+
+def find(places: Sequence[ProbePlace], units: Sequence[int]) -> tuple[tuple[FoundDevice, ...], tuple[str, ...]]:
+    """Look who is there; return the devices, and what is said of each place."""
     if places:
         typer.echo(f"Asking who is there ({', '.join(place.text for place in places)}) ...", err=True)
     seen = sightings(places, units)
     devices = devices_of(places, seen)
-    for line in told(places, seen, devices):
-        typer.echo(printable(line), err=True)
-    return devices
+    return devices, tuple(told(places, seen, devices))
 
 
 def _flags(said: InitFlags, file: Path, devices: Sequence[FoundDevice], *, places: bool = True) -> Draft:

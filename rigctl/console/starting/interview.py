@@ -1,14 +1,14 @@
-"""The questions of `rigctl init`, for whoever sits at a terminal.
+"""The questions of `rigctl init`, in the order in which they are asked, at a terminal and in a browser.
 
-Each comes with an example, or with what is taken for an empty answer, and is asked again until the answer holds.
-Nothing is asked that a flag has said.
+Each has an example, or says what an empty answer means. Nothing is asked that a flag has said.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeVar
+from functools import partial
+from typing import Final, Literal, Protocol, TypeVar
 
 from rigctl.config import answers
 from rigctl.config.draft import (
@@ -26,9 +26,6 @@ from rigctl.config.draft import (
 )
 from rigctl.flaws import got
 
-if TYPE_CHECKING:
-    from rigctl.config.draft import Natural
-
 T = TypeVar("T")
 NONE: Final = "none"
 MOST_CHANNELS: Final = 8
@@ -36,23 +33,49 @@ MOST_CHANNELS: Final = 8
 
 
 class Prompt(Protocol):
-    """Asks a question, with its default if it has one, until the reader takes the answer."""
+    """Where a person is asked."""
 
-    def __call__(self, question: str, reader: Callable[[str], T], default: str | None = None) -> T:
-        """Return what the reader made of it."""
+    def section(self, title: str) -> None:
+        """Begin a group of questions."""
+
+    def say(self, text: str) -> None:
+        """Say something before the next question."""
+
+    def ask(
+        self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
+    ) -> T:
+        """Return what the reader made of the answer.
+
+        Args:
+            question: its words before the first comma name the answer.
+            reader: raises ValueError saying what is wrong with an answer.
+            default: stands for an empty answer; None: there must be one.
+            example: an answer that the reader takes.
+            empty: what an empty answer means.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Interview:
     """Asks a person what a draft lacks."""
 
-    ask: Prompt
-    say: Callable[[str], None]
+    prompt: Prompt
+
+    @property
+    def say(self) -> Callable[[str], None]:
+        return self.prompt.say
+
+    def ask(self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "") -> T:
+        return self.prompt.ask(question, reader, default, example)
+
+    def ask_or_none(self, question: str, reader: Callable[[str], T], empty: str, example: str = "") -> T | None:
+        """Ask what may be left open; `empty` says what that means."""
+        return self.prompt.ask(
+            question, lambda text: reader(text) if text.strip() else None, "", example=example, empty=empty
+        )
 
     def fill(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         """Return the draft with everything that a configuration needs."""
-        self.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
-        self.say("nothing is written before the last answer.")
         if not draft.by_hand and devices:
             question = f"Shall rigctl drive {'them' if len(devices) > 1 else 'it'}? If not, a person does the trials"
             draft = replace(draft, by_hand=not self.ask(question, _yes, "yes"))
@@ -70,48 +93,51 @@ class Interview:
     # what it is for, and what can be done ------------------------------------------------------------------------
 
     def _outcome(self, draft: Draft) -> OutcomeDraft:
-        self.say("\nWhat is measured at the end of a trial, and should become better?")
+        self.prompt.section("What is measured at the end of a trial, and should become better?")
         taken = [v.name for v in draft.variables]
-        name = self.ask("Its name, e.g. growth", lambda t: answers.column_of(t, taken))
-        unit = self.ask('Its unit, e.g. cm2/day, g or "1" for none', answers.unit_of)
+        name = self.ask("Its name", lambda t: answers.column_of(t, taken), example="growth")
+        unit = self.ask('Its unit ("1" for none)', answers.unit_of, example="cm2/day")
         direction = self.ask("maximise or minimise", answers.direction_of, "maximise")
-        target = self.ask("A value you would be content with; Enter: none", _or_none(answers.number_of), "")
+        target = self.ask_or_none("A value you would be content with", answers.number_of, "none")
         return OutcomeDraft(name, unit, direction, target)
 
     def _variables(self, draft: Draft) -> Draft:
-        self.say("\nWhat could be controlled? One variable after the other.")
+        self.prompt.section("What could be controlled? One variable after the other.")
         while True:
             variable = self._variable(draft)
-            if variable is None and draft.variables:
-                return draft
             if variable is None:
-                self.say("At least one is needed: without any there is nothing to decide.")
-            else:
-                draft = replace(draft, variables=(*draft.variables, variable))
+                return draft
+            draft = replace(draft, variables=(*draft.variables, variable))
 
     def _variable(self, draft: Draft) -> VariableDraft | None:
         taken = [v.name for v in draft.variables] + ([draft.outcome.name] if draft.outcome is not None else [])
-        default = "" if draft.variables else None
-        what = "Name of the next, e.g. calcium; Enter: no more" if draft.variables else "Name of the first, e.g. ph"
-        name = self.ask(what, _or_none(lambda t: answers.column_of(t, taken)), default)
+
+        def read(text: str) -> str:
+            if not text.strip():
+                raise ValueError("at least one is needed: without any there is nothing to decide")
+            return answers.column_of(text, taken)
+
+        if not draft.variables:
+            name: str | None = self.ask("Name of the first, e.g. ph", read)
+        else:
+            name = self.ask_or_none("Name of the next, e.g. calcium", read, "no more")
         if name is None:
             return None
-        unit = self.ask(f'{name}: unit, e.g. pH, mM, degC or "1" for none', answers.unit_of)
-        low = self.ask(f"{name}: lowest value you would set, in {unit}", answers.number_of)
-        high = self.ask(f"{name}: highest, in {unit}", lambda t: answers.range_of(low, answers.number_of(t))[1])
-        self.say(f"How does {name} vary while nobody controls it? Mean +- spread, or low .. high.")
-        example = f"{(low + high) / 2:g} +- {(high - low) / 10:g} or {low:g} .. {high:g}"
-        natural: Natural = self.ask(
-            f"{name}: uncontrolled, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
+        unit = self.ask(f'{name}: unit ("1" for none)', answers.unit_of, example="mM")
+        question = f"{name}: lowest and highest value you would set"
+        low, high = self.ask(question, answers.span_of, example="5 .. 7")
+        such = f"{(low + high) / 2:g} +- {(high - low) / 10:g} or {low:g} .. {high:g}"
+        self.say(f"How does {name} vary while nobody controls it? E.g. {such}.")
+        natural = self.ask(f"{name}: uncontrolled", lambda t: answers.natural_of(t, low, high), "unknown")
+        step = self.ask_or_none(
+            f"{name}: step between two values", lambda t: answers.step_of(t, low, high), "any value can be set"
         )
-        step_of = _or_none(lambda t: answers.step_of(t, low, high))
-        step = self.ask(f"{name}: step between two values, e.g. 1; Enter: any value can be set", step_of, "")
         return VariableDraft(name, unit, low, high, natural, step)
 
     # where it is measured and imposed ----------------------------------------------------------------------------
 
     def _places(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
-        self.say("\nWhere is each measured, and what sets it? A device, or a place in one:")
+        self.prompt.section("Where is each measured, and what sets it? A device, or a place in one:")
         for text in _places_there(devices):
             self.say(f"  {text}")
         outcome = draft.outcome
@@ -142,7 +168,7 @@ class Interview:
     def _pumps(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         driven = [v for v in draft.variables if v.actuator is not None]
         if driven:
-            self.say("\nSafety: what each may do at most, and where it goes on a fault.")
+            self.prompt.section("Safety: what each may do at most, and where it goes on a fault.")
         settled = {v.name: self._pump(v, devices) if is_pump(v.actuator, devices) else self._safe(v) for v in driven}
         return replace(draft, variables=tuple(settled.get(v.name, v) for v in draft.variables))
 
@@ -174,74 +200,76 @@ class Interview:
         self.say(
             f"The pump only {'raises' if effect > 0 else 'lowers'} {v.name}. What first brings it to the other side?"
         )
-        read = _or_none(lambda t: answers.point_of(t, devices, "actuator"))
-        return self.ask(f"{v.name}: treated by, e.g. {places[0]}/coil/1; Enter: nothing", read, "")
+        return self.ask_or_none(
+            f"{v.name}: treated by",
+            lambda t: answers.point_of(t, devices, "actuator"),
+            "nothing",
+            example=f"{places[0]}/coil/1",
+        )
 
     # what it costs, and how long it takes ------------------------------------------------------------------------
 
     def _costs(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
-        self.say("\nWhat does it cost?")
+        self.prompt.section("What does it cost?")
         if draft.budget is None:
             draft = self._budget(draft)
         code = draft.currency
         draft = self._by_hand(draft) if draft.by_hand else self._metered(draft, devices)
         while not draft.by_hand and not is_metered(draft, devices):
             self.say("Something must cost money: if every trial were free, there would be nothing to weigh.")
-            price = self.ask(
-                f"Each trial, once, in {code}", lambda t: answers.amount_of(t, code, or_nothing=False), "0.05"
-            )
-            draft = replace(draft, per_trial=price)
+            read = partial(answers.amount_of, currency=code, or_nothing=False)
+            draft = replace(draft, per_trial=self.ask(f"Each trial, once, in {code}", read, "0.05"))
         told = all(v.cost is not None for v in draft.variables) if draft.by_hand else draft.energy_price is None
         if draft.max_per_trial is None and not told:
-            read = _or_none(lambda t: answers.amount_of(t, code, or_nothing=False))
-            most = self.ask(f"What may one trial cost at most, in {code}; Enter: whatever is left", read, "")
+            read = partial(answers.amount_of, currency=code, or_nothing=False)
+            most = self.ask_or_none(f"What may one trial cost at most, in {code}", read, "whatever is left")
             draft = replace(draft, max_per_trial=most)
         return draft
 
     def _budget(self, draft: Draft) -> Draft:
         code = self.ask("Currency", answers.currency_of, draft.currency or "EUR")
-        question = f"What may the whole campaign cost, in {code}, e.g. 40"
-        return replace(
-            draft, currency=code, budget=self.ask(question, lambda t: answers.amount_of(t, code, or_nothing=False))
-        )
+        read = partial(answers.amount_of, currency=code, or_nothing=False)
+        budget = self.ask(f"What may the whole campaign cost, in {code}", read, example="40")
+        return replace(draft, currency=code, budget=budget)
 
     def _by_hand(self, draft: Draft) -> Draft:
         code, costs = draft.currency, {}
         self.say("What does controlling each add to a trial? Enter: found out from the trials.")
+        read = partial(answers.amount_of, currency=code)
         for v in draft.variables:
-            read = _or_none(lambda t: answers.amount_of(t, code))
-            costs[v.name] = v.cost or self.ask(f"Controlling {v.name} costs, per trial in {code}, e.g. 0.40", read, "")
+            question = f"Controlling {v.name} costs, per trial in {code}"
+            costs[v.name] = v.cost or self.ask_or_none(question, read, "unknown", example="0.40")
             if costs[v.name] is None:
                 break
         variables = tuple(replace(v, cost=costs.get(v.name)) for v in draft.variables)
         base = draft.per_trial
         if base is None and all(v.cost is not None for v in variables):
-            base = self.ask(f"Every trial costs besides, in {code}", lambda t: answers.amount_of(t, code), "0")
+            base = self.ask(f"Every trial costs besides, in {code}", read, "0")
         return replace(draft, variables=variables, per_trial=base)
 
     def _metered(self, draft: Draft, devices: Sequence[FoundDevice]) -> Draft:
         code = draft.currency
+        price = partial(answers.amount_of, currency=code)
         if draft.energy_price is None and any(d.can == "meter" for d in devices):
-            read = _or_none(lambda t: answers.amount_of(t, code, per="/kWh"))
-            draft = replace(draft, energy_price=self.ask(f"1 kWh, in {code}, e.g. 0.31; Enter: not counted", read, ""))
+            read = partial(price, per="/kWh")
+            energy = self.ask_or_none(f"1 kWh, in {code}", read, "not counted", example="0.31")
+            draft = replace(draft, energy_price=energy)
         prices = {}
         for v in draft.variables:
             if v.price is None and is_pump(v.actuator, devices):
-                read = _or_none(lambda t: answers.amount_of(t, code, per="/L"))
-                question = f"1 L of what the pump of {v.name} dispenses, in {code}; Enter: not counted"
-                prices[v.name] = self.ask(question, read, "")
+                question = f"1 L of what the pump of {v.name} dispenses, in {code}"
+                prices[v.name] = self.ask_or_none(question, partial(price, per="/L"), "not counted")
         variables = tuple(replace(v, price=prices.get(v.name, v.price)) for v in draft.variables)
         draft = replace(draft, variables=variables)
         if draft.per_hour is None:
-            read = _or_none(lambda t: answers.amount_of(t, code, per="/h"))
-            draft = replace(draft, per_hour=self.ask(f"One hour of a trial, in {code}; Enter: nothing", read, ""))
+            hour = self.ask_or_none(f"One hour of a trial, in {code}", partial(price, per="/h"), "nothing")
+            draft = replace(draft, per_hour=hour)
         if draft.per_trial is None:
-            read = _or_none(lambda t: answers.amount_of(t, code))
-            draft = replace(draft, per_trial=self.ask(f"Each trial, once, in {code}; Enter: nothing", read, ""))
+            draft = replace(draft, per_trial=self.ask_or_none(f"Each trial, once, in {code}", price, "nothing"))
         return draft
 
     def _timing(self, draft: Draft) -> Draft:
-        self.say("\nHow long does a trial take?")
+        self.prompt.section("How long does a trial take?")
         read = answers.duration_of
         return replace(
             draft,
@@ -276,8 +304,3 @@ def _yes(text: str) -> bool:
     if word in ("n", "no"):
         return False
     raise ValueError(got(text.strip(), "must be yes or no"))
-
-
-def _or_none(reader: Callable[[str], T]) -> Callable[[str], T | None]:
-    """Take nothing for an answer, too."""
-    return lambda text: reader(text) if text.strip() else None
