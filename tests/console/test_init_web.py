@@ -135,6 +135,7 @@ def test_it_answers_one_browser_of_this_computer(asked, tmp_path):
 
 
 def test_an_answer_is_no_markup(asked):
+    """What a person types comes back as text."""
     visit, browser, _ = asked(InitFlags(by_hand=True))
     browser.open()
     browser.send(FIRST | {"Its name": '"><b>x</b>'})
