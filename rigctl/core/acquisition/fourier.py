@@ -152,9 +152,6 @@ class _Wave:
         phase = self.frequencies[:, None] * delta
         return np.asarray(np.sin(phase) if self.sine else np.cos(phase))
 
-    def log_slope(self, delta: FloatArray) -> FloatArray:
-        raise NotImplementedError("waves are only integrated, never climbed")
-
     def narrowed(self, by: float) -> _Wave:
         return _Wave(self.frequencies * by, self.sine)
 
@@ -172,17 +169,11 @@ def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
 
 
 def spectral_draw(name: KernelName, lengthscales: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube.
-
-    Raises:
-        ValueError: the kernel's spectral density is not known here.
-    """
+    """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube."""
     shape = (count, len(lengthscales))
-    if name == "squared-exponential":
-        return np.asarray(rng.standard_normal(shape) / lengthscales)
-    if name == "matern-5/2":
-        return np.asarray(rng.standard_t(MATERN_DEGREES, shape) / lengthscales)
-    raise ValueError(f"kernel: got {name!r}, allowed: 'squared-exponential', 'matern-5/2'")
+    matern = name == "matern-5/2"
+    drawn = rng.standard_t(MATERN_DEGREES, shape) if matern else rng.standard_normal(shape)
+    return np.asarray(drawn / lengthscales)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,8 +29,6 @@ from rigctl.core.gp.surrogate import Posterior
 class View(Context):
     """Hold what one decision knows besides. Standardised values are those of the posterior inside."""
 
-    best: float
-    """The best value so far, standardised."""
     spread: float
     """How much the outcome varies, standardised: the unit of scores that are not logarithms."""
     weight: float
@@ -57,7 +55,7 @@ class View(Context):
     def gain(self, found: BestSetting) -> float:
         """Return how much a trial there is expected to improve on the best so far, outcome units."""
         h = self.fitted.hyperparameters
-        best = h.y_shift + h.y_scale * self.best
+        best = h.y_shift + h.y_scale * self.attained
         return float(expected_improvement(np.array([found.mean]), np.array([found.sd]), best)[0])
 
     def worth_it(self, found: BestSetting) -> bool:
@@ -303,7 +301,7 @@ def best_per_cost(
     """
 
     def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
-        return log_improvement_per_cost(mean, sd, view.best, cost)
+        return log_improvement_per_cost(mean, sd, view.attained, cost)
 
     space, posterior = view.problem.space, view.fitted.posterior
     return best_settings(posterior, space, view.field, per_cost, fits, rng=rng, warm_starts=warm_starts)

@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 
 from rigctl.core.acquisition.maximisers import View, best_per_cost, stopped
-from rigctl.core.acquisition.outlook import Context, fewest_outcomes, warm_starts
+from rigctl.core.acquisition.outlook import fewest_outcomes, warm_starts
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
@@ -71,7 +71,6 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
         history,
         fitted,
         field,
-        best=Context(problem, history, fitted, field).attained,
         spread=1.0,
         weight=1.0 / problem.stop_worth,
         unit=1.0 / fitted.hyperparameters.y_scale,

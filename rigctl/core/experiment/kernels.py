@@ -37,10 +37,6 @@ class Kernel1D(Protocol):
         """Return k(delta), elementwise."""
         ...
 
-    def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Return the slope of ln k by delta, elementwise."""
-        ...
-
     def narrowed(self, by: float) -> Kernel1D:
         """Return the kernel k(by * delta): of distances counted in units `by` times as long."""
         ...
@@ -54,9 +50,6 @@ class SquaredExponential:
 
     def value(self, delta: FloatArray) -> FloatArray:
         return np.asarray(np.exp(-0.5 * np.square(delta / self.lengthscale)))
-
-    def log_slope(self, delta: FloatArray) -> FloatArray:
-        return np.asarray(-delta / self.lengthscale**2)
 
     def narrowed(self, by: float) -> SquaredExponential:
         return SquaredExponential(self.lengthscale / by)
@@ -73,12 +66,6 @@ class Matern52:
         out = np.exp(-r)
         out *= 1.0 + r * (1.0 + r / 3.0)
         return np.asarray(out)
-
-    def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Return the slope of ln k by delta, elementwise: smooth through 0, as k is twice differentiable there."""
-        scaled = delta * (np.sqrt(5.0) / self.lengthscale)
-        r = np.abs(scaled)
-        return np.asarray(-(np.sqrt(5.0) / self.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r)))
 
     def narrowed(self, by: float) -> Matern52:
         return Matern52(self.lengthscale / by)

@@ -22,7 +22,7 @@ from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.priors import LogLikelihood, LogPrior, PriorName, log_prior
+from rigctl.core.gp.priors import LogLikelihood, LogPosterior, LogPrior, PriorName, log_prior
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
@@ -114,12 +114,7 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         """
         if theta is None:
             return float(self.log_marginal_likelihood_value_)
-        found = self._likelihood().value_and_gradient(theta)
-        if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
-            value, gradient = -np.inf, np.zeros_like(theta)
-        else:
-            log_prior_value, log_prior_gradient = self.prior.value_and_gradient(theta)
-            value, gradient = found[0] + log_prior_value, found[1] + log_prior_gradient
+        value, gradient = LogPosterior(self._likelihood(), self.prior).value_and_gradient(theta)
         return (value, gradient) if eval_gradient else value
 
     def _likelihood(self) -> LogLikelihood:

@@ -7,14 +7,14 @@ and MacKay (2010) with a Gaussian at the mode, by its curvature, in the place of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import OutcomeRecord
-from rigctl.core.gp.priors import LogLikelihood, LogPrior, PriorName, log_prior
+from rigctl.core.gp.priors import LogLikelihood, LogPosterior, PriorName, log_prior
 
 DRAWS = 24
 SKIPPED = 4
@@ -33,27 +33,13 @@ SHRINKS = 30
 """A step that is shrunk so often ends where it began."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Density:
-    """Give the log posterior of theta, (d + 2,), as `core.gp.priors` has it."""
-
-    likelihood: LogLikelihood
-    prior: LogPrior
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        found = self.likelihood.value_and_gradient(theta)
-        if found is None or not np.isfinite(found[0]):
-            return -np.inf, np.zeros_like(theta)
-        value, slope = self.prior.value_and_gradient(theta)
-        return found[0] + value, found[1] + slope
-
-    def root(self, mode: FloatArray) -> FloatArray:
-        """Return a square root, (d + 2, d + 2), of the covariance of the Gaussian."""
-        each = STEP * np.eye(len(mode))
-        rises = [self.value_and_gradient(mode + e)[1] - self.value_and_gradient(mode - e)[1] for e in each]
-        curvature = -np.array(rises) / (2 * STEP)
-        values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
-        return np.asarray(WIDER * vectors / np.sqrt(np.maximum(values, FLATTEST)))
+def _root(density: LogPosterior, mode: FloatArray) -> FloatArray:
+    """Return a square root, (d + 2, d + 2), of the covariance of the Gaussian at the mode of theta."""
+    each = STEP * np.eye(len(mode))
+    rises = [density.value_and_gradient(mode + e)[1] - density.value_and_gradient(mode - e)[1] for e in each]
+    curvature = -np.array(rises) / (2 * STEP)
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2)
+    return np.asarray(WIDER * vectors / np.sqrt(np.maximum(values, FLATTEST)))
 
 
 def plausible(
@@ -70,16 +56,16 @@ def plausible(
     rows = np.unique(np.linspace(0, len(record.y) - 1, min(len(record.y), MOST_ROWS)).round().astype(int))
     noise = None if record.noise is None else record.noise[rows] / (mode.y_scale, 1.0)
     y = (record.y[rows] - mode.y_shift) / mode.y_scale - mode.mean
-    density = _Density(LogLikelihood(record.x[rows], y, mode.kernel, noise), log_prior(prior, record.x.shape[1]))
+    density = LogPosterior(LogLikelihood(record.x[rows], y, mode.kernel, noise), log_prior(prior, record.x.shape[1]))
     centre = np.log(np.array([mode.signal_sd, mode.noise_sd, *mode.lengthscales]))
-    drawn = _drawn(density, centre, density.root(centre), rng)
+    drawn = _drawn(density, centre, _root(density, centre), rng)
     return tuple(
         replace(mode, signal_sd=float(signal), noise_sd=float(noise_sd), lengthscales=tuple(map(float, lengthscales)))
         for signal, noise_sd, *lengthscales in np.exp(drawn)
     )
 
 
-def _drawn(density: _Density, centre: FloatArray, root: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
+def _drawn(density: LogPosterior, centre: FloatArray, root: FloatArray, rng: np.random.Generator) -> list[FloatArray]:
     """Return draws of theta, (d + 2,) each."""
 
     def beyond(u: FloatArray) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -90,24 +90,6 @@ SMALL_NOISE, NOISE_SPREAD = 0.01, 1.5
 """Of the noise sd beside them: its median, and the sd of its logarithm, as wide as for the other prior."""
 
 
-class LogPrior(Protocol):
-    """Give independent priors on all hyper-parameters of standardised outcomes."""
-
-    @property
-    def modes(self) -> FloatArray:
-        """Return signal sd, noise sd, lengthscales, (d + 2,)."""
-        ...
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the log-density up to a constant, and its gradient (d + 2,)."""
-        ...
-
-
-def log_prior(name: PriorName, d: int) -> LogPrior:
-    """Return the prior of that name for d variables."""
-    return Gamma(d) if name == "gamma" else DimensionScaled(d)
-
-
 @dataclass(frozen=True)
 class DimensionScaled:
     """Take log-normals throughout, the lengthscales scaled with the dimension.
@@ -173,3 +155,28 @@ class Gamma:
         gradient[1] = -off / NOISE_SPREAD
         gradient[2:] = SHAPE - 1.0 - RATE * lengthscales
         return float(signal + scales.sum() - 0.5 * off**2), gradient
+
+
+LogPrior = DimensionScaled | Gamma
+"""Independent priors on signal sd, noise sd and lengthscales, (d + 2,), of standardised outcomes."""
+
+
+def log_prior(name: PriorName, d: int) -> LogPrior:
+    """Return the prior of that name for d variables."""
+    return Gamma(d) if name == "gamma" else DimensionScaled(d)
+
+
+@dataclass(frozen=True, eq=False)
+class LogPosterior:
+    """Judge theta, (d + 2,), by what the data say and by the prior."""
+
+    likelihood: LogLikelihood
+    prior: LogPrior
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the logarithm up to a constant, and its gradient; -inf where the covariance does not factorise."""
+        found = self.likelihood.value_and_gradient(theta)
+        if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
+            return -np.inf, np.zeros_like(theta)
+        value, slope = self.prior.value_and_gradient(theta)
+        return found[0] + value, found[1] + slope

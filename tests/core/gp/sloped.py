@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.experiment.kernels import ProductKernel
+from rigctl.core.experiment.kernels import ProductKernel, SquaredExponential
 from rigctl.core.gp.learning import ProductCovariance
+
+
+def log_slope(kernel, delta):
+    """The slope of ln k by delta, elementwise."""
+    if isinstance(kernel, SquaredExponential):
+        return -delta / kernel.lengthscale**2
+    scaled = delta * (np.sqrt(5.0) / kernel.lengthscale)
+    r = np.abs(scaled)
+    return -(np.sqrt(5.0) / kernel.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r))
 
 
 class SlopedCovariance(ProductCovariance):
@@ -26,5 +35,5 @@ class SlopedCovariance(ProductCovariance):
         for variable in range(X.shape[1]):
             delta = X[:, variable, None] - X[None, :, variable]
             # k depends on delta / l only, so d ln k / d ln l = -delta d ln k / d delta
-            gradient[..., 2 + variable] = -C * delta * kernel.one(variable).log_slope(delta)
+            gradient[..., 2 + variable] = -C * delta * log_slope(kernel.one(variable), delta)
         return K, gradient

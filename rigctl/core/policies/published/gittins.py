@@ -46,7 +46,6 @@ from rigctl.core.acquisition.maximisers import (
 from rigctl.core.acquisition.outlook import (
     SPREAD_EVENLY,
     WHAT_FITS,
-    Context,
     all_variables,
     fewest_outcomes,
     first_point,
@@ -179,7 +178,6 @@ class CostAware(ABC):
             history,
             fitted,
             field,
-            best=Context(problem, history, fitted, field).attained,
             spread=spread,
             weight=self._weight(state),
             unit=value / cost,
@@ -232,18 +230,18 @@ class GittinsIndex(CostAware):
             index = gittins_index(mean, sd, view.rate * cost, view.rate)
             above = 1.0 / view.spread
             return Acquired(
-                above * (index.value - view.best), above * index.by_mean, above * index.by_sd, above * index.by_cost
+                above * (index.value - view.attained), above * index.by_mean, above * index.by_sd, above * index.by_cost
             )
 
         return score
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
-        index = view.own(view.best + view.spread * chosen.score)
+        index = view.own(view.attained + view.spread * chosen.score)
         label = view.label(chosen.control_set)
         return (
             f"weighing what a trial may gain against what it costs, this setting of {label} comes first",
             f"{label} has the setting with the best Gittins index, {index:.4g} at lambda = {view.weight:.3g}; "
-            f"the best so far is {view.own(view.best):.4g}",
+            f"the best so far is {view.own(view.attained):.4g}",
         )
 
 
@@ -288,7 +286,7 @@ class ExpectedImprovement(CostAware):
     name = "ei"
 
     def _score(self, view: View) -> Score:
-        return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.best)
+        return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.attained)
 
     def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:
         """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
@@ -302,7 +300,7 @@ class ExpectedImprovement(CostAware):
         return (
             f"this setting of {label} promises the largest gain over the best so far",
             f"{label} has the setting that promises the largest improvement, "
-            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.best):.4g}",
+            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.attained):.4g}",
         )
 
 
@@ -313,12 +311,12 @@ class ExpectedImprovementPerCost(CostAware):
     name = "eipc"
 
     def _score(self, view: View) -> Score:
-        return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.best, cost)
+        return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.attained, cost)
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)
         return (
             f"this setting of {label} promises the largest gain for its cost",
             f"{label} has the setting that promises the largest improvement for its cost, "
-            f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}",
+            f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.attained):.4g}",
         )
