@@ -20,8 +20,8 @@ from rigctl.core.advice.doubts import Decide, Doubt, Supported, advisable, doubt
 from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.full import DOUBT
-from rigctl.core.advice.rules.planner import Chosen, Planner
-from rigctl.core.advice.rules.stating import Fixed, state
+from rigctl.core.advice.rules.planner import Planner
+from rigctl.core.advice.rules.stating import state
 from rigctl.core.advice.worth import LEVEL, Appraisal, FixedSetting, Worth, interval
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds
@@ -273,7 +273,7 @@ def recommend(
     history: History,
     rng: np.random.Generator,
     tolerance: float,
-    state: JsonState | None = None,
+    remembered: JsonState | None = None,
     *,
     today: Mapping[str, float] | None = None,
     floor_cost: float | None = None,
@@ -291,7 +291,7 @@ def recommend(
         history: all trials.
         rng: starts of the search.
         tolerance: how much worse than the best is good enough, as a share.
-        state: the policy's memory, if it has any: models go on from what it has of them (`Fitted.to_state`).
+        remembered: the policy's memory, if it has any: models go on from what it has of them (`Fitted.to_state`).
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
         price: what one unit of outcome is worth, currency units, if it is known.
@@ -302,14 +302,17 @@ def recommend(
         PolicyError: no trial has given an outcome yet.
     """
     if not history.complete:
-        raise PolicyError(f"recommend: no trial has given an outcome yet; {_remedy(history)}")
+        waiting = len(history.awaited)
+        remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
+        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted, weighing, decide = _advised(problem, history, state, (tolerance, price), rng)
+    fitted, weighing, decide = _advised(problem, history, remembered, (tolerance, price), rng)
     priced = _priced(problem, history, weighing.options)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
-    appraisal = _appraisal(problem, history, fitted.posterior, weighing, chosen.control_set)
-    appraisal = replace(appraisal, today=today, floor_cost=floor_cost)
+    posteriors, settings = with_plausible(problem, history, fitted.posterior), [s.setting for s in weighing.options]
+    known = problem, history, posteriors, settings, _charged(problem, history, weighing.options)
+    appraisal = Appraisal(*known, chosen.control_set, today, floor_cost, weighing.limits)
     choice, *others = _options(appraisal, weighing, priced)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
@@ -319,8 +322,8 @@ def recommend(
         sign(problem) * threshold,
         worth=appraisal.worth(),
         technical=_technical(tolerance, sign(problem) * weighing.floor, sign(problem) * threshold),
-        front=front_of(problem, history, fitted, (state or {}).get("further", ())),
-        rule=None if planner is None else _rule(planner, choice, weighing, appraisal),
+        front=front_of(problem, history, fitted, (remembered or {}).get("further", ())),
+        rule=None if planner is None else state(planner, weighing.options[chosen.control_set], posteriors),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
         promising=next((o for o in others if problem.space.index_of(o.control_set) == bold.control_set), None),
@@ -328,13 +331,6 @@ def recommend(
         price=price,
         maximise=problem.maximise,
     )
-
-
-def _appraisal(problem: Problem, history: History, posterior: Posterior, weighing: Weighing, chosen: int) -> Appraisal:
-    """Return what ways are compared by, where this control set is recommended."""
-    at, charged = [s.setting for s in weighing.options], _charged(problem, history, weighing.options)
-    posteriors = with_plausible(problem, history, posterior)
-    return Appraisal(problem, history, posteriors, at, charged, chosen, limits=weighing.limits)
 
 
 def recommend_again(problem: Problem, history: History, rng: np.random.Generator, **asked: Any) -> Recommendation:
@@ -381,11 +377,6 @@ def _technical(tolerance: float, floor: float, threshold: float) -> str:
     )
 
 
-def _remedy(history: History) -> str:
-    waiting = len(history.awaited)
-    return f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
-
-
 def _options(appraisal: Appraisal, weighing: Weighing, priced: Sequence[float | None]) -> Iterator[Option]:
     """Yield the chosen set, then all others, best expected outcome first."""
     problem, history, sds = appraisal.problem, appraisal.history, appraisal.sds()
@@ -417,13 +408,6 @@ def _planner(problem: Problem, history: History, posterior: Posterior, weighing:
     return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
 
 
-def _rule(planner: Planner, choice: Option, weighing: Weighing, appraisal: Appraisal) -> Rule:
-    """Work out a rule beside the fixed choice."""
-    index = planner.problem.space.index_of(choice.control_set)
-    fixed = Fixed(index, weighing.options[index].setting, choice.expected)
-    return state(planner, planner.short(index, fixed.setting), fixed, appraisal.posteriors)
-
-
 def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Option:
     """Return what is best at what was read, which is the choice where that tells nothing."""
     found, problem, history = planner.on(read), planner.problem, planner.history
@@ -446,7 +430,7 @@ def _priced(problem: Problem, history: History, options: Sequence[Supported]) ->
     return [b.assumed if cost is None else cost for cost, b in zip(charged, beliefs, strict=True)]
 
 
-def _option(problem: Problem, history: History, found: Supported | Chosen, sd: float, prices: Prices) -> Option:
+def _option(problem: Problem, history: History, found: Supported, sd: float, prices: Prices) -> Option:
     index, at = found.control_set, np.array([found.setting])
     cost, ends = prices.at(index, at), prices.interval(index, at, LEVEL) or (None, None)
     return Option(
@@ -457,5 +441,5 @@ def _option(problem: Problem, history: History, found: Supported | Chosen, sd: f
         trials=history.trials_of(index),
         cost_low=ends[0],
         cost_high=ends[1],
-        tried=isinstance(found, Supported) and found.tried,
+        tried=found.tried,
     )

@@ -69,15 +69,15 @@ class RuleLine:
     """All of them; none: always."""
     control_set: tuple[str, ...]
     settings: tuple[Setting, ...]
-    share: float
+    share: float = 0.0
     """Of the days."""
-    expected: float
-    low: float
+    expected: float = 0.0
+    low: float = 0.0
     """Lower end of the interval for the expected outcome."""
-    high: float
-    cost_per_trial: float | None
+    high: float = 0.0
+    cost_per_trial: float | None = None
     """Currency units; None: nobody knows."""
-    trials: int
+    trials: int = 0
     """That controlled just these variables."""
 
     @property

@@ -14,7 +14,7 @@ import pytest
 from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
 from rigctl.core.advice.rule import RuleLine, Setting, Slope
-from rigctl.core.advice.rules.full import Beyond, Days, Readings
+from rigctl.core.advice.rules.full import Days, Readings
 from rigctl.core.advice.rules.saying import how_to_read, rows, settings, worth
 from rigctl.core.advice.rules.short import CONDITIONS, LINES, Arranging, Leaf
 from rigctl.core.advice.worth import Gain
@@ -380,10 +380,10 @@ def test_slopes_of_support_are_those_of_differences():
     days = Days.of(posterior, problem.space, Readings.given(problem.space, trusted, read))
     points, rows = np.random.default_rng(1).random((6, 3)), np.arange(6)
     middle = np.median(days.believed(0, points, rows)[1])
-    for beyond in (None, Beyond(np.full(6, middle), 10.0)):
-        slope = days.support(0, points, rows, 1.0, beyond)[1]
+    for beyond in (None, np.full(6, middle)):
+        slope = days.support(0, points, rows, beyond)[1]
         step = np.array([1e-6, 0.0, 0.0])
-        up, down = (days.support(0, points + side * step, rows, 1.0, beyond)[0] for side in (1, -1))
+        up, down = (days.support(0, points + side * step, rows, beyond)[0] for side in (1, -1))
         assert slope[:, 0] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-5)
         assert not slope[:, 1:].any()
 

@@ -129,16 +129,6 @@ def _levels(marginal: Marginal, kept: Persistence | None) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Beyond:
-    """Say how much more doubt there is beyond a spread."""
-
-    sd: FloatArray
-    """(b,), standardised."""
-    doubt: float
-    """Standard deviations, of what exceeds it."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Days:
     """Hold what is believed on every day, before any setting is chosen. Standardised, larger is better."""
 
@@ -191,19 +181,22 @@ class Days:
         return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
 
     def support(
-        self, control_set: int, points: FloatArray, rows: IntArray, doubt: float, beyond: Beyond | None = None
+        self, control_set: int, points: FloatArray, rows: IntArray, beyond: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Return mean less `doubt` standard deviations, (b,), and its gradient, (b, d), of settings as `believed`."""
+        """Return mean less `DOUBT` standard deviations, (b,), and its gradient, (b, d), of settings as `believed`.
+
+        What a standard deviation exceeds `beyond` by, (b,), counts `CAUTION` times besides.
+        """
         h, outside = self.posterior.hyperparameters, self.outside[control_set][rows]
         inner = self.inner(control_set, points)
         white = self.posterior.whiten(inner * outside)
         variance = self.prior[control_set][rows] - np.vecdot(white, white)
         sd = np.sqrt(np.maximum(variance, FLOOR * h.signal_variance))
         slope = inner * outside
-        value, weight = h.mean + slope @ self.posterior.alpha - doubt * sd, np.full(len(sd), doubt)
+        value, weight = h.mean + slope @ self.posterior.alpha - DOUBT * sd, np.full(len(sd), DOUBT)
         if beyond is not None:
-            value -= beyond.doubt * np.maximum(sd - beyond.sd, 0.0)
-            weight += beyond.doubt * (sd > beyond.sd)
+            value -= CAUTION * np.maximum(sd - beyond, 0.0)
+            weight += CAUTION * (sd > beyond)
         slope *= self.posterior.alpha + self.posterior.unwhiten(white) * (weight / sd)[:, None]
         mask = np.broadcast_to(self.masks[control_set], points.shape)
         gradient = self.posterior.correlations.contract_slopes(points, slope, mask)
@@ -291,15 +284,13 @@ class Seeking:
         support = found.support
         top = support.argmax(axis=1)
         rows = np.arange(len(top))
-        mean, supported = (self._good_enough(v[rows, top]) for v in (found.mean, support))
+        bests = (v[rows, top] for v in (found.mean, support))
+        mean, supported = (np.minimum(b, self.floor + (1 - self.tolerance) * (b - self.floor)) for b in bests)
         good = (found.mean >= mean[:, None]) & (support >= supported[:, None])
         cheapest = np.where(good, cost, np.inf)
         equal = cheapest <= cheapest.min(axis=1)[:, None]
         chosen_sets = np.where(equal, support, -np.inf).argmax(axis=1)
         return Full(found, cost, chosen_sets, supported)
-
-    def _good_enough(self, best: FloatArray) -> FloatArray:
-        return np.minimum(best, self.floor + (1 - self.tolerance) * (best - self.floor))
 
 
 def best_ways(days: Days, ways: Settings) -> Best:
@@ -329,7 +320,7 @@ def climbed(days: Days, best: Best, steps: IntArray) -> Best:
     for s in np.flatnonzero(np.isfinite(best.mean[0])).tolist():
 
         def support(at: FloatArray, which: IntArray, s: int = s) -> tuple[FloatArray, FloatArray]:
-            return days.support(s, at, which, DOUBT, Beyond(best.sd[which, s], CAUTION))
+            return days.support(s, at, which, best.sd[which, s])
 
         free = np.broadcast_to(days.masks[s], points[:, s].shape)
         found = climb_on_grid(support, points[:, s], free, rows, scales, steps=steps, tolerance=tolerance, few=0)

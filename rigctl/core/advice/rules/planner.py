@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rigctl.core.advice.doubts import Supported
 from rigctl.core.advice.rules.full import Days, Full, Readings, Seeking, telling
 from rigctl.core.advice.rules.short import Formula, Leaf, constant, short_rule
 from rigctl.core.costs.fields import Prices
@@ -40,17 +41,6 @@ class FoundRule:
     """Those it is stated on."""
     leaves: tuple[Leaf, ...]
     formulas: tuple[Formula, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """What the full rule plays on one day; values in outcome units, larger is better."""
-
-    control_set: int
-    setting: tuple[float, ...]
-    """(k,), unit cube."""
-    mean: float
-    sd: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +104,7 @@ class Planner:
         full = self.full(Readings.given(self.problem.space, self.trusted, read))[1]
         return full.chosen, full.points
 
-    def on(self, read: Sequence[float | None]) -> Chosen | None:
+    def on(self, read: Sequence[float | None]) -> Supported | None:
         """Return what the full rule plays on a day that reads this, (d,), unit cube.
 
         Of what was not read the usual is expected. None where nothing that was read tells of the trial: the fixed
@@ -128,7 +118,8 @@ class Planner:
         full = self.full(Readings.given(space, trusted, np.array([row])))[1]
         index = int(full.chosen[0])
         mean, sd = float(full.mean[0]), float(full.best.sd[0, index])
-        return Chosen(index, space.setting(index, full.points[0]), h.y_shift + h.y_scale * mean, h.y_scale * sd)
+        at = space.setting(index, full.points[0]), h.y_shift + h.y_scale * mean, h.y_scale * sd
+        return Supported(index, *at, played=bool(self.history.trials_of(index)), tried=False)
 
     def full(self, readings: Readings) -> tuple[Days, Full]:
         """Return what is believed on these days, and the full rule on them."""

@@ -346,7 +346,7 @@ class Pool:
             raw = candidate.settings(days.read[rows])
             at = np.full(deviation.shape, 0.5)
             at[:, columns] = np.clip(raw, 0.0, 1.0)
-            support, gradient = days.support(s, at, rows, DOUBT)
+            support, gradient = days.support(s, at, rows)
             # no setting is sought beyond what the full rule's can do
             moves = (raw > 0.0) & (raw < 1.0) & (support < enough)[:, None]
             by_setting = np.where(moves, gradient[:, columns], 0.0) / len(rows)

@@ -11,6 +11,7 @@ from math import ceil, floor, log10
 
 import numpy as np
 
+from rigctl.core.advice.doubts import Supported
 from rigctl.core.advice.rule import Between, LookWorth, Rule, RuleLine, Setting, Slope, Trust
 from rigctl.core.advice.rules.full import Days, Full, Readings
 from rigctl.core.advice.rules.planner import FoundRule, Planner
@@ -46,11 +47,6 @@ def _line(planner: Planner, found: FoundRule, leaf: Leaf, middle: FloatArray) ->
             _setting(space.variables, column, float(at[k]), formula.slopes[k], middle)
             for k, column in enumerate(chosen.indices)
         ),
-        share=0.0,
-        expected=0.0,
-        low=0.0,
-        high=0.0,
-        cost_per_trial=None,
         trials=planner.history.trials_of(formula.control_set),
     )
 
@@ -105,17 +101,6 @@ EQUAL = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fixed:
-    """Hold what is recommended without a reading, and what else might be."""
-
-    control_set: int
-    setting: tuple[float, ...]
-    """(k,), unit cube."""
-    expected: float
-    """Outcome units."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class RulePlayed:
     """Hold what a rule does on every day."""
 
@@ -133,8 +118,12 @@ class RulePlayed:
         return np.where(masks[self.sets] == 1, self.points, occurs)
 
 
-def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence[Posterior]) -> Rule:
-    """Put a rule into engineering units, and say what it is worth; `posteriors` as those of `Appraisal`."""
+def state(planner: Planner, fixed: Supported, posteriors: Sequence[Posterior]) -> Rule:
+    """Grow the short rule beside the best fixed choice, in engineering units, and say what it is worth.
+
+    `posteriors` are as those of `Appraisal`.
+    """
+    found = planner.short(fixed.control_set, fixed.setting)
     readings = found.others
     days, full = planner.full(readings)
     lines = tuple(written(planner, found))
@@ -148,7 +137,7 @@ def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence
         for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
     )
     unpriced = _better_by_day(planner, days, full, top)
-    compared = (short, best, top, unpriced)
+    compared = (short, best, top, unpriced)  # in this order for `_Stating`
     lined, *others = (played.happens(days.masks, readings.occurs)[:JOINT] for played in compared)
     used, share = np.unique(which[:JOINT], return_counts=True)
     averaged = [*others, *(lined[which[:JOINT] == i] for i in used.tolist())]
@@ -159,7 +148,7 @@ def state(planner: Planner, found: FoundRule, fixed: Fixed, posteriors: Sequence
     parts[1 : len(compared)] = np.eye(len(others), len(averaged))
     parts[len(compared) + used] = np.eye(len(averaged))[len(others) :]
     covariance = parts @ covariance @ parts.T
-    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
+    return _Stating(planner, fixed, alone, lines, which, compared, covariance).rule()
 
 
 def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
@@ -253,82 +242,68 @@ class _Stating:
     """Says what a rule is worth, of what it does on days it was not sought on."""
 
     planner: Planner
-    fixed: Fixed
+    fixed: Supported
+    """What is recommended without a reading: its mean over all that can occur is known exactly."""
+    alone: RulePlayed
+    """That setting on these days."""
     lines: Sequence[RuleLine]
     which: IntArray
     """(q,): the line of every day."""
-    short: RulePlayed
-    best: RulePlayed
-    """The full rule."""
-    alone: RulePlayed
-    """What is recommended without a reading, of which the mean over all that can occur is known exactly."""
-    top: RulePlayed
-    """The best fixed setting."""
-    unpriced: RulePlayed
-    """What is best on every day, whatever it costs."""
+    played: tuple[RulePlayed, ...]
+    """The short rule, the full one, the best fixed setting, and what is best on every day, whatever it costs."""
     covariance: FloatArray
-    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, and of the
-    short rule's over the days of each line; own units squared."""
+    """Of their averages, and of the short rule's over the days of each line; own units squared."""
 
     def rule(self) -> Rule:
-        gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
-        expected, low, high = self._interval(self._expected(self.short), 0)
+        (short, best, _, _), full_gain = self.played, self._gain(1)
+        expected, low, high = self._interval(self._expected(0), 0)
         stated = [self._line(i, line) for i, line in enumerate(self.lines)]
         if len(stated) == 1:  # it is the fixed setting, and is said to be worth what that is
             stated = [replace(stated[0], expected=expected, low=low, high=high)]
-        loss = float(np.mean(self.best.mean - self.short.mean))
-        follows = any(line.follows for line in stated)
+        loss = float(np.mean(best.mean - short.mean))
+        # a rule that does nothing differently for a reading gains nothing by it
+        gain = self._gain(0) if any(line.follows for line in stated) else Gain(0.0, 0.0, 0.0)
         return Rule(
             lines=tuple(stated),
             expected=expected,
             low=low,
             high=high,
-            cost_per_trial=_mean_cost(self.short),
-            full_expected=self._expected(self.best),
-            full_cost=_mean_cost(self.best),
+            cost_per_trial=_mean_cost(short),
+            full_expected=self._expected(1),
+            full_cost=_mean_cost(best),
             loss=loss,
             loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
-            looking=self._looking(gain, full_gain, follows=follows),
+            looking=LookWorth(self._best_fixed(), self._gain(3), gain, full_gain),
             trust=_trust(self.planner),
         )
 
-    def _gain(self, group: int, played: RulePlayed) -> Gain:
+    def _gain(self, group: int) -> Gain:
         """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
-        c, mean = self.covariance, float(np.mean(played.mean - self.top.mean))
+        top, c = self.played[2], self.covariance
         variance = c[group, group] + c[2, 2] - 2 * c[group, 2]
-        return Gain(*interval(mean, float(np.sqrt(max(variance, 0.0)))))
+        return Gain(*interval(float(np.mean(self.played[group].mean - top.mean)), float(np.sqrt(max(variance, 0.0)))))
 
-    def _expected(self, played: RulePlayed) -> float:
+    def _expected(self, group: int) -> float:
         """Return what is expected, outcome units, by its difference from what is known exactly."""
-        return self.fixed.expected + sign(self.planner.problem) * float(np.mean(played.mean - self.alone.mean))
+        s, apart = sign(self.planner.problem), float(np.mean(self.played[group].mean - self.alone.mean))
+        return s * self.fixed.mean + s * apart
 
     def _interval(self, expected: float, group: int) -> tuple[float, float, float]:
         return interval(expected, float(np.sqrt(max(self.covariance[group, group], 0.0))))
 
     def _line(self, number: int, line: RuleLine) -> RuleLine:
         """Say what is expected on the days of a line."""
-        mine = self.which == number
+        mine, short = self.which == number, self.played[0]
         if not mine.any():
             return line
-        mean, group = float(self.short.mean[mine].mean()), len(self.covariance) - len(self.lines) + number
-        expected, low, high = self._interval(sign(self.planner.problem) * mean, group)
-        cost = self.short.cost[mine]
-        return replace(
-            line,
-            share=float(mine.mean()),
-            expected=expected,
-            low=low,
-            high=high,
-            cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
-        )
-
-    def _looking(self, gain: Gain, full_gain: Gain, *, follows: bool) -> LookWorth:
-        """Say what looking is worth; a rule that does nothing differently for it gains nothing."""
-        own = gain if follows else Gain(0.0, 0.0, 0.0)
-        return LookWorth(self._best_fixed(), self._gain(3, self.unpriced), own, full_gain)
+        mean, cost = sign(self.planner.problem) * float(short.mean[mine].mean()), short.cost[mine]
+        expected, low, high = self._interval(mean, len(self.covariance) - len(self.lines) + number)
+        paid = None if np.isnan(cost).any() else float(cost.mean())
+        return replace(line, share=float(mine.mean()), expected=expected, low=low, high=high, cost_per_trial=paid)
 
     def _best_fixed(self) -> FixedSetting:
-        space, chosen = self.planner.problem.space, int(self.top.sets[0])
-        at = space.setpoints(chosen, space.setting(chosen, self.top.points[0]))
-        expected = self._interval(self._expected(self.top), 2)
-        return FixedSetting(space.control_sets[chosen].names, at, *expected, _mean_cost(self.top))
+        space, top = self.planner.problem.space, self.played[2]
+        chosen = int(top.sets[0])
+        at = space.setpoints(chosen, space.setting(chosen, top.points[0]))
+        expected = self._interval(self._expected(2), 2)
+        return FixedSetting(space.control_sets[chosen].names, at, *expected, _mean_cost(top))
