@@ -169,11 +169,17 @@ def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
 
 
 def spectral_draw(name: KernelName, lengthscales: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube."""
+    """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube.
+
+    Raises:
+        ValueError: the kernel's spectral density is not known here.
+    """
     shape = (count, len(lengthscales))
-    matern = name == "matern-5/2"
-    drawn = rng.standard_t(MATERN_DEGREES, shape) if matern else rng.standard_normal(shape)
-    return np.asarray(drawn / lengthscales)
+    if name == "squared-exponential":
+        return np.asarray(rng.standard_normal(shape) / lengthscales)
+    if name == "matern-5/2":
+        return np.asarray(rng.standard_t(MATERN_DEGREES, shape) / lengthscales)
+    raise ValueError(f"kernel: got {name!r}, allowed: 'squared-exponential', 'matern-5/2'")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -21,7 +21,7 @@ from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.rules.planner import Planner
-from rigctl.core.advice.rules.stating import state
+from rigctl.core.advice.rules.stating import stated
 from rigctl.core.advice.worth import LEVEL, Appraisal, FixedSetting, Worth, interval
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.best import SetBounds
@@ -273,7 +273,7 @@ def recommend(
     history: History,
     rng: np.random.Generator,
     tolerance: float,
-    remembered: JsonState | None = None,
+    state: JsonState | None = None,
     *,
     today: Mapping[str, float] | None = None,
     floor_cost: float | None = None,
@@ -291,7 +291,7 @@ def recommend(
         history: all trials.
         rng: starts of the search.
         tolerance: how much worse than the best is good enough, as a share.
-        remembered: the policy's memory, if it has any: models go on from what it has of them (`Fitted.to_state`).
+        state: the policy's memory, if it has any: models go on from what it has of them (`Fitted.to_state`).
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
         price: what one unit of outcome is worth, currency units, if it is known.
@@ -301,12 +301,8 @@ def recommend(
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
-    if not history.complete:
-        waiting = len(history.awaited)
-        remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
-        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
     problem, _ = present(replace(problem, look=None), history)
-    fitted, weighing, decide = _advised(problem, history, remembered, (tolerance, price), rng)
+    fitted, weighing, decide = _advised(problem, history, state, (tolerance, price), rng)
     priced = _priced(problem, history, weighing.options)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
@@ -322,8 +318,8 @@ def recommend(
         sign(problem) * threshold,
         worth=appraisal.worth(),
         technical=_technical(tolerance, sign(problem) * weighing.floor, sign(problem) * threshold),
-        front=front_of(problem, history, fitted, (remembered or {}).get("further", ())),
-        rule=None if planner is None else state(planner, weighing.options[chosen.control_set], posteriors),
+        front=front_of(problem, history, fitted, (state or {}).get("further", ())),
+        rule=None if planner is None else stated(planner, weighing.options[chosen.control_set], posteriors),
         doubts=tuple(doubts(problem, history, fitted.posterior, decide)) if rule else (),
         now=None if now is None else choice if planner is None else _at(planner, now, choice),
         promising=next((o for o in others if problem.space.index_of(o.control_set) == bold.control_set), None),
@@ -354,8 +350,13 @@ def _advised(
 ) -> tuple[Fitted, Weighing, Decide]:
     """Return the model that advice is given by, what it says of every set, and how another would decide.
 
-    `remembered` is the policy's memory; `wish` is the tolerance, and what one unit of outcome is worth.
+    `remembered` is the policy's memory; `wish` is the tolerance, and what one unit of outcome is worth. Raises as
+    `recommend`.
     """
+    if not history.complete:
+        waiting = len(history.awaited)
+        remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
+        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
     (tolerance, price), fitted = wish, fit_known(problem, history, remembered)
     limits = Limits.of(problem, history, (remembered or {}).get("limits", ()))
     bounds = bounded(limits, fitted.posterior, problem, rng)

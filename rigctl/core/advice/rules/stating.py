@@ -118,7 +118,7 @@ class RulePlayed:
         return np.where(masks[self.sets] == 1, self.points, occurs)
 
 
-def state(planner: Planner, fixed: Supported, posteriors: Sequence[Posterior]) -> Rule:
+def stated(planner: Planner, fixed: Supported, posteriors: Sequence[Posterior]) -> Rule:
     """Grow the short rule beside the best fixed choice, in engineering units, and say what it is worth.
 
     `posteriors` are as those of `Appraisal`.
