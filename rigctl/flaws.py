@@ -56,6 +56,12 @@ def got(value: Any, allowed: str, remedy: str = "", *, where: str = "", lead: st
     return Flaw(lead, allowed, remedy, shown(value), where)
 
 
+def require(holds: object, value: Any, allowed: str, remedy: str = "", *, where: str = "") -> None:
+    """Raise ValueError with what is wrong with a value, unless it holds."""
+    if not holds:
+        raise ValueError(got(value, allowed, remedy, where=where))
+
+
 def flaw_of(error: BaseException) -> Flaw:
     """Return what an error was made with; all that it says as one lead where that was only text."""
     flaw = error.args[0] if error.args else None

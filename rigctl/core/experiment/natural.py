@@ -34,7 +34,7 @@ from rigctl.core.experiment.persistence import (
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.errors import PolicyError
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 ENOUGH = 8
 """Readings from which on they are believed rather than the prior: their mean is then known to a third of their sd."""
@@ -69,10 +69,8 @@ class Learned:
     high: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.at_least < 2:
-            raise ValueError(got(self.at_least, "must be >= 2", where="learned: at_least"))
-        if not self.low < self.high:
-            raise ValueError(got([self.low, self.high], "must be rising", where="learned: natural range"))
+        require(self.at_least >= 2, self.at_least, "must be >= 2", where="learned: at_least")
+        require(self.low < self.high, [self.low, self.high], "must be rising", where="learned: natural range")
 
     @property
     def mean(self) -> float:

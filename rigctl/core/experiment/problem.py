@@ -18,7 +18,7 @@ from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.kernels import KernelName
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import Space
-from rigctl.flaws import got
+from rigctl.flaws import require
 from rigctl.kinds import Clash, Lengthscales, Number, Section, Whole
 from rigctl.text import in_full, shown_unit
 
@@ -65,17 +65,14 @@ class ModelOptions(Section):
     def __post_init__(self) -> None:
         for name in ("signal_sd", "beta"):
             value = getattr(self, name)
-            if value is not None and not (isfinite(value) and value > 0):
-                raise ValueError(got(value, "must be finite and > 0", where=name))
-        if self.noise_sd is not None and not (isfinite(self.noise_sd) and self.noise_sd >= 0):
-            raise ValueError(got(self.noise_sd, "must be finite and >= 0", where="noise_sd"))
-        if self.mean is not None and not isfinite(self.mean):
-            raise ValueError(got(self.mean, "must be finite", where="mean"))
-        if isinstance(self.lengthscales, tuple) and not all(isfinite(v) and v > 0 for v in self.lengthscales):
-            raise ValueError(got(list(self.lengthscales), "must all be finite and > 0", where="lengthscales"))
+            require(value is None or 0 < value < inf, value, "must be finite and > 0", where=name)
+        noise, mean, scales = self.noise_sd, self.mean, self.lengthscales
+        require(noise is None or 0 <= noise < inf, noise, "must be finite and >= 0", where="noise_sd")
+        require(mean is None or isfinite(mean), mean, "must be finite", where="mean")
+        finite = not isinstance(scales, tuple) or all(0 < v < inf for v in scales)
+        require(finite, scales, "must all be finite and > 0", where="lengthscales")
         for name in ("nodes", "max_points"):
-            if getattr(self, name) < 1:
-                raise ValueError(got(getattr(self, name), "must be >= 1", where=name))
+            require(getattr(self, name) >= 1, getattr(self, name), "must be >= 1", where=name)
 
     @property
     def kernel_used(self) -> KernelName:
@@ -131,13 +128,9 @@ class FurtherOutcome:
     """How likely a single trial must be to keep the limits, for its setting to be recommended."""
 
     def __post_init__(self) -> None:
-        low, high = self.limits
-        if not low < high:
-            raise ValueError(got([low, high], "must rise from at_least to at_most", where=self.name))
-        if not 0.5 <= self.probability < 1:
-            raise ValueError(
-                got(self.probability, "must be at least 0.5 and below 1", where=f"{self.name}: probability")
-            )
+        (low, high), p = self.limits, self.probability
+        require(low < high, [low, high], "must rise from at_least to at_most", where=self.name)
+        require(0.5 <= p < 1, p, "must be at least 0.5 and below 1", where=f"{self.name}: probability")
 
     @property
     def limits(self) -> tuple[float, float]:
@@ -175,8 +168,7 @@ class ReferenceTrials:
     """The further outcome that another sensor of the first one gives; empty: there is none."""
 
     def __post_init__(self) -> None:
-        if self.every < 2:
-            raise ValueError(got(self.every, "must be >= 2", where="reference.every"))
+        require(self.every >= 2, self.every, "must be >= 2", where="reference.every")
 
 
 @dataclass(frozen=True, slots=True)

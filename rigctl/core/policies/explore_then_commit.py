@@ -17,7 +17,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.flaws import got
+from rigctl.flaws import require
 from rigctl.text import in_full
 
 
@@ -69,10 +69,9 @@ class Exploration:
     def __post_init__(self) -> None:
         if self.plays is None and self.share is None:
             raise ValueError("explore: give plays, share or both; with neither, exploration never ends")
-        if self.plays is not None and self.plays < 1:
-            raise ValueError(got(self.plays, "must be >= 1", where="explore.plays"))
-        if self.share is not None and not 0 <= self.share <= 1:
-            raise ValueError(got(self.share, "must be between 0 and 1", where="explore.share"))
+        require(self.plays is None or self.plays >= 1, self.plays, "must be >= 1", where="explore.plays")
+        share = self.share
+        require(share is None or 0 <= share <= 1, share, "must be between 0 and 1", where="explore.share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +91,13 @@ class ExploreThenCommit(OutlookPolicy):
     """How far a control set's mean cost may be from what it has cost so far."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tolerance < 1:
-            raise ValueError(got(self.tolerance, "must be at least 0 and below 1", where="tolerance"))
+        require(0 <= self.tolerance < 1, self.tolerance, "must be at least 0 and below 1", where="tolerance")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {"commit_trials": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        """Choose the next trial (U Algorithm 1, lines 3 to 9 or 13 to 28).
-
-        Raises:
-            BudgetSpent: nothing useful fits the remaining budget.
-        """
+        """Choose the next trial (U Algorithm 1, lines 3 to 9 or 13 to 28)."""
         count, played = len(outlook.bounds), int(state.get("commit_trials", 0))
         seen = Intersection.restarted(count) if outlook.changed else Intersection.of(state, count)
         if self._exploring(outlook):

@@ -27,7 +27,7 @@ from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -71,8 +71,7 @@ class ExplorationShare:
     def __post_init__(self) -> None:
         for name in ("first", "until", "then"):
             value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise ValueError(got(value, "must be between 0 and 1", where=f"explore.{name}"))
+            require(0 <= value <= 1, value, "must be between 0 and 1", where=f"explore.{name}")
 
     def harvest(self, spent: float) -> float:
         """Return what harvest may have had, as a share of the budget, when this share of it is spent."""
@@ -95,20 +94,14 @@ class LikelyMaximisers(OutlookPolicy):
     0: never."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.tolerance < 1:
-            raise ValueError(got(self.tolerance, "must be at least 0 and below 1", where="tolerance"))
-        if self.spread < 0:
-            raise ValueError(got(self.spread, "must be >= 0", where="spread"))
+        require(0 <= self.tolerance < 1, self.tolerance, "must be at least 0 and below 1", where="tolerance")
+        require(self.spread >= 0, self.spread, "must be >= 0", where="spread")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {"harvested": 0, "explored": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
-        """Harvest if its share of the money allows for it now, else explore.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Harvest if its share of the money allows for it now, else explore."""
         fitting = outlook.fitting()
         harvested, explored = _harvested(state, outlook), int(state.get("explored", 0))
         if outlook.too_few_outcomes:

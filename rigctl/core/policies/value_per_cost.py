@@ -15,7 +15,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.valuing import Valuing
 from rigctl.core.costs.beliefs import booked
 from rigctl.core.experiment.problem import JsonState
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 WIDELY = 8
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -34,17 +34,11 @@ class ValuePerCost(OutlookPolicy):
     """Weight of what a trial is expected to achieve beyond the best setting played, against what it teaches."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.explore <= 1:
-            raise ValueError(got(self.explore, "must be between 0 and 1", where="explore"))
-        if not (np.isfinite(self.attain) and self.attain >= 0):
-            raise ValueError(got(self.attain, "must be finite and >= 0", where="attain"))
+        require(0 <= self.explore <= 1, self.explore, "must be between 0 and 1", where="explore")
+        require(0 <= self.attain < np.inf, self.attain, "must be finite and >= 0", where="attain")
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        """Spend evenly at first, then weigh.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Spend evenly at first, then weigh."""
         history, sets = outlook.history, outlook.problem.space.control_sets
         spent, fitting = booked(history, outlook.costs), outlook.fitting()
         if sum(spent) < self.explore * outlook.problem.budget:

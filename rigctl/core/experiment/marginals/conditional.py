@@ -41,7 +41,7 @@ from rigctl.core.experiment.marginals.families import (
     z_by_rule,
 )
 from rigctl.core.experiment.marginals.gaussian import panels
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,8 @@ class Stretched:
     high: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
-            raise ValueError(got([self.low, self.high], "must be finite and rising", where="natural range"))
+        rising = -np.inf < self.low < self.high < np.inf
+        require(rising, [self.low, self.high], "must be finite and rising", where="natural range")
 
     @property
     def mean(self) -> float:
@@ -196,9 +196,9 @@ def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> M
     Raises:
         ValueError: rho is not in [0, 1], tau negative, or the reading not finite.
     """
-    if not 0.0 <= rho <= 1.0 or not tau >= 0.0 or not np.isfinite(reading):
-        given = {"rho": rho, "tau": tau, "reading": reading}
-        raise ValueError(got(given, "must be rho in [0, 1], tau >= 0 and a finite reading", where="conditional"))
+    given, holds = {"rho": rho, "tau": tau, "reading": reading}, 0.0 <= rho <= 1.0 and tau >= 0.0
+    allowed = "must be rho in [0, 1], tau >= 0 and a finite reading"
+    require(holds and np.isfinite(reading), given, allowed, where="conditional")
     if rho == 0.0 or np.isinf(tau):
         return marginal
     if isinstance(marginal, Stretched):

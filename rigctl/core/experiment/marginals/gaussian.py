@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200
@@ -36,12 +36,10 @@ def parent_of(mean: float, sd: float) -> tuple[float, float]:
     Raises:
         ValueError: no truncated normal on [0, 1] has these moments; says what is allowed.
     """
-    if not 0.0 < mean < 1.0:
-        raise ValueError(got(mean, "must be inside the range, 0 < mean < 1", where="mean"))
-    most = largest_sd(mean)
-    if not 0.0 < sd < most * (1 - 1e-6):
-        remedy = "declare a uniform or an empirical marginal for a wider spread"
-        raise ValueError(got(sd, f"must be > 0 and < {most:.6g} when the mean is {mean:g}", remedy, where="sd"))
+    require(0.0 < mean < 1.0, mean, "must be inside the range, 0 < mean < 1", where="mean")
+    most, remedy = largest_sd(mean), "declare a uniform or an empirical marginal for a wider spread"
+    allowed = f"must be > 0 and < {most:.6g} when the mean is {mean:g}"
+    require(0.0 < sd < most * (1 - 1e-6), sd, allowed, remedy, where="sd")
     low, high = -mean / sd, (1 - mean) / sd
     h = np.array([0.0, 1.0])
     for _ in range(_MOST_STEPS):

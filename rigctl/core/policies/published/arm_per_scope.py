@@ -30,7 +30,7 @@ from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import REFIT_GROWTH, turned
 from rigctl.core.gp.surrogate import Posterior, fit
-from rigctl.flaws import got
+from rigctl.flaws import require
 from rigctl.text import set_label
 
 EXACT = 1e-3
@@ -61,8 +61,7 @@ class ArmPerScope:
     """Trials that every control set has first, at points of an even spread."""
 
     def __post_init__(self) -> None:
-        if self.plays < 1:
-            raise ValueError(got(self.plays, "must be >= 1", where="plays"))
+        require(self.plays >= 1, self.plays, "must be >= 1", where="plays")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {"models": {}}

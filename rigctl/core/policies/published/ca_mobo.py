@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, log, pi, sqrt
+from math import inf, log, pi, sqrt
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from rigctl.core.gp.model import Fitted
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
 from rigctl.core.multi_objective.trade_off import outcome_values, reference_of, signs
 from rigctl.errors import PolicyError
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, require
 from rigctl.text import plus_minus, shown_unit
 
 PER_VARIABLE = 10
@@ -50,12 +50,10 @@ class Width:
     """|X|, how many settings can be told apart; None: 10 to the power of the number of variables."""
 
     def __post_init__(self) -> None:
-        if self.beta is not None and not (isfinite(self.beta) and self.beta > 0):
-            raise ValueError(got(self.beta, "must be finite and > 0", where="width.beta"))
-        if self.settings is not None and not (isfinite(self.settings) and self.settings >= 3):
-            raise ValueError(
-                got(self.settings, "must be finite and >= 3, or beta_1 is negative", where="width.settings")
-            )
+        beta, settings = self.beta, self.settings
+        require(beta is None or 0 < beta < inf, beta, "must be finite and > 0", where="width.beta")
+        allowed = "must be finite and >= 3, or beta_1 is negative"
+        require(settings is None or 3 <= settings < inf, settings, allowed, where="width.settings")
 
     def at(self, t: int, dimension: int) -> float:
         """Return sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
@@ -135,8 +133,8 @@ class CaMobo(MoUcb):
 
     def __post_init__(self) -> None:
         names = [_variable(entry) for entry in self.order]
-        if not names or len(set(names)) < len(names):
-            raise ValueError(got(list(self.order), "must name variables, dearest first, each once", where="order"))
+        known = names and len(set(names)) == len(names)
+        require(known, list(self.order), "must name variables, dearest first, each once", where="order")
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, Flaw | str]]:
         """Return what of the problem does not fit, by configuration key."""

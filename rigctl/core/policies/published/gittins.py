@@ -60,7 +60,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import fit_again
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 COSTS_COUNT_LESS = "Nothing is worth its cost at present, so costs count for less from the next trial on"
 
@@ -91,10 +91,8 @@ class CostAware(ABC):
             ("outcome_unit", self.outcome_unit),
             ("cost_unit", self.cost_unit),
         ):
-            if value is not None and not value > 0:
-                raise ValueError(got(value, "must be > 0", where=field))
-        if self.initial is not None and self.initial < 0:
-            raise ValueError(got(self.initial, "must be >= 0", where="initial"))
+            require(value is None or value > 0, value, "must be > 0", where=field)
+        require(self.initial is None or self.initial >= 0, self.initial, "must be >= 0", where="initial")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         return {}
@@ -264,10 +262,8 @@ class DecayingGittinsIndex(GittinsIndex):
 
     def __post_init__(self) -> None:
         GittinsIndex.__post_init__(self)  # super() would look for the class that slots=True has replaced
-        if not 0 < self.decay < 1:
-            raise ValueError(got(self.decay, "must be between 0 and 1", where="decay"))
-        if not self.last_weight > 0:
-            raise ValueError(got(self.last_weight, "must be > 0", where="last_weight"))
+        require(0 < self.decay < 1, self.decay, "must be between 0 and 1", where="decay")
+        require(self.last_weight > 0, self.last_weight, "must be > 0", where="last_weight")
 
     def _weight(self, state: JsonState) -> float:
         return float(state.get("cost_weight", self.cost_weight))

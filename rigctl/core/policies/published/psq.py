@@ -24,7 +24,7 @@ from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.search import Peak, Screening, Search, Surface
 from rigctl.core.experiment.problem import JsonState, sign
 from rigctl.core.experiment.space import Space
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2))
 CLIMBERS = 16
@@ -72,11 +72,7 @@ class Psq(OutlookPolicy):
     """Divide by the set's mean cost (appendix B)."""
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        """Play the best score; the first of equals.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Play the best score; the first of equals."""
         fitting = outlook.fitting()
         among = fitting if self.per_cost else undominated(outlook.problem.space, fitting)
         scores = self._scores(outlook, among, rng)
@@ -128,8 +124,7 @@ class TsPsq(Psq):
     """Random Fourier features of the prior's draw (appendix C.2)."""
 
     def __post_init__(self) -> None:
-        if self.features < 1:
-            raise ValueError(got(self.features, "must be >= 1", where="features"))
+        require(self.features >= 1, self.features, "must be >= 1", where="features")
 
     def _scores(self, outlook: Outlook, among: Sequence[int], rng: np.random.Generator) -> Scores:
         h, space = outlook.fitted.hyperparameters, outlook.problem.space
@@ -155,8 +150,7 @@ class EiPsq(Psq):
     """Fantasies of the function at the data points."""
 
     def __post_init__(self) -> None:
-        if self.fantasies < 1:
-            raise ValueError(got(self.fantasies, "must be >= 1", where="fantasies"))
+        require(self.fantasies >= 1, self.fantasies, "must be >= 1", where="fantasies")
 
     def _scores(self, outlook: Outlook, among: Sequence[int], rng: np.random.Generator) -> Scores:
         if not outlook.history.complete:

@@ -29,7 +29,7 @@ from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import turned
 from rigctl.core.gp.surrogate import Posterior, fit
-from rigctl.flaws import got
+from rigctl.flaws import require
 from rigctl.text import set_label
 
 FIRST: Final = 20
@@ -56,15 +56,11 @@ class Sadcbo(OutlookPolicy):
 
     def __post_init__(self) -> None:
         for option in ("eta", "gamma"):
-            if not 0 < getattr(self, option) <= 1:
-                raise ValueError(got(getattr(self, option), "must be above 0 and at most 1", where=option))
+            value = getattr(self, option)
+            require(0 < value <= 1, value, "must be above 0 and at most 1", where=option)
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
-        """Watch with the cheapest set, or control what matters most.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Watch with the cheapest set, or control what matters most."""
         fitting, sets = outlook.fitting(), outlook.problem.space.control_sets
         costs = {i: outlook.cost_at(i, outlook.bounds[i].upper_at) for i in fitting}
         if outlook.too_few_outcomes or len(outlook.history.complete) < FEWEST:

@@ -19,7 +19,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.groups import CostGroup, cost_groups, estimates, size_groups
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,14 @@ class Epsilon:
     """The list, one per trial; 0 after its end."""
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.start) and self.start >= 0):
-            raise ValueError(got(self.start, "must be finite and >= 0", where="epsilon.start"))
-        if self.trials is not None and self.trials < 1:
-            raise ValueError(got(self.trials, "must be >= 1", where="epsilon.trials"))
+        require(0 <= self.start < np.inf, self.start, "must be finite and >= 0", where="epsilon.start")
+        require(self.trials is None or self.trials >= 1, self.trials, "must be >= 1", where="epsilon.trials")
         if self.trials is not None and self.schedule != "linear":
             raise ValueError(f"epsilon.trials: got {self.trials} for the schedule {self.schedule!r}, is for 'linear'")
         if (self.schedule == "list") != bool(self.values):
             raise ValueError(f"epsilon.values: got {len(self.values)} of them for the schedule {self.schedule!r}")
-        if not all(np.isfinite(v) and v >= 0 for v in self.values):
-            raise ValueError(got(list(self.values), "must all be finite and >= 0", where="epsilon.values"))
+        finite = all(0 <= v < np.inf for v in self.values)
+        require(finite, list(self.values), "must all be finite and >= 0", where="epsilon.values")
 
     def now(self, problem: Problem, history: History, spread: float) -> float:
         """Return eps_t of the next trial, outcome units; points known before the campaign are no trials."""
@@ -78,11 +76,7 @@ class UcbCvs(OutlookPolicy):
     epsilon: Epsilon = field(default_factory=Epsilon)
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        """Choose by Algorithm 1, lines 3 to 6.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Choose by Algorithm 1, lines 3 to 6."""
         problem, h = outlook.problem, outlook.fitted.hyperparameters
         spread = h.signal_sd if problem.model.hyperparameters == "fixed" else h.y_scale
         return relaxed_choice(outlook, self.epsilon.now(problem, outlook.history, spread))
@@ -146,17 +140,12 @@ class CostGroupEtc(OutlookPolicy):
     """Sets of equal cost (section 4.2), or of equally many variables, as Hoang et al. group where costs are unknown."""
 
     def __post_init__(self) -> None:
-        if self.plays != "adaptive" and self.plays < 0:
-            raise ValueError(got(self.plays, "must be >= 0 or 'adaptive'", where="plays"))
-        if not (np.isfinite(self.adaptive_spend) and self.adaptive_spend > 0):
-            raise ValueError(got(self.adaptive_spend, "must be finite and > 0", where="adaptive_spend"))
+        plays, spend = self.plays, self.adaptive_spend
+        require(plays == "adaptive" or plays >= 0, plays, "must be >= 0 or 'adaptive'", where="plays")
+        require(0 < spend < np.inf, spend, "must be finite and > 0", where="adaptive_spend")
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
-        """Meter, explore or commit.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Meter, explore or commit."""
         problem, history, fitting = outlook.problem, outlook.history, outlook.fitting()
         costs = estimates(problem, history)
         unmetered = [i for i in fitting if costs[i] is None]
