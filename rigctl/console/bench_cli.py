@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.console.options import AsJson
-from rigctl.console.output import console, print_json, print_rows
+from rigctl.console.output import Answer, console, rows
+from rigctl.console.verbs import Commands
 from rigctl.errors import UsageError, counted
 from rigctl.plugins import need
 
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     from rigctl.bench.cell import Cell
     from rigctl.bench.running.parallel import Attempt, Ran
     from rigctl.bench.running.store import Form
+    from rigctl.bench.tables.coverage import Coverage
+    from rigctl.bench.tables.standings import Standing
 
 
-bench = typer.Typer(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
+bench = Commands(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
 
 
 class ResultForm(StrEnum):
@@ -57,15 +60,13 @@ def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Of which the median is taken.")] = 5,
     policy: Annotated[str | None, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = None,
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.core.policies.registry import USUAL_POLICY
 
-    rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
-    (print_json if json else print_rows)(rows)
+    found = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
+    return Answer(found, rows(found))
 
 
 @bench.command()
@@ -88,7 +89,7 @@ def run(
     dask: Dask = None,
     data: Data = None,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
     from rigctl.bench.asking.grid import SEEDS, from_options, read_grid
 
@@ -108,9 +109,7 @@ def run(
         missing = ", ".join(name for name, value in needed.items() if not value)
         raise UsageError(f"bench run: {missing} missing; give --problem and --policy, or a --grid FILE")
     ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
-    if json:
-        print_json(ran_json(ran))
-    raise typer.Exit(1 if ran.failed else 0)
+    return Answer(ran_json(ran), (), exit_code=1 if ran.failed else 0)
 
 
 @bench.command()
@@ -123,25 +122,25 @@ def draw(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results go; finished cells are kept.")] = None,
     jobs: Jobs = 1,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Draw problems from seeds, and show them or play policies on them."""
     from rigctl.bench.asking.grid import from_options
     from rigctl.bench.problems.drawn import PREFIX, drawn
     from rigctl.bench.running.store import load
+    from rigctl.bench.tables.coverage import coverage
+    from rigctl.bench.tables.standings import standings
 
     numbers = range(seed, seed + count)
     if not play:
-        (print_json if json else print_rows)([drawn(number).by_name() for number in numbers])
-        return
+        found = [drawn(number).by_name() for number in numbers]
+        return Answer(found, rows(found))
     if out is None:
         raise UsageError("bench draw: --out missing; give a directory for the results of --play")
     asked = from_options([f"{PREFIX}{number}" for number in numbers], play, None, seeds=seeds)
     ran = run_cells(asked, out, "parquet", jobs=jobs, json=json)
-    if json:
-        print_json(ran_json(ran))
-    else:
-        show_standings(load(out))
-    raise typer.Exit(1 if ran.failed else 0)
+    results = load(out)
+    told = "".join(f"\n{text}\n" for text in standing_texts(standings(results), coverage(results)))
+    return Answer(ran_json(ran), lambda screen: screen.print(told, end=""), exit_code=1 if ran.failed else 0)
 
 
 @bench.command()
@@ -152,15 +151,14 @@ def summary(
     published: Annotated[
         list[str] | None, typer.Option(metavar="LABEL", help="... with the best of these; repeatable; default: all.")
     ] = None,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show means and standard errors of the regrets, per problem and policy."""
     from rigctl.bench.running.store import load
 
     if published and ours is None:
         raise UsageError("bench summary: --published compares with --ours LABEL; give both, or neither")
 
-    show_summary(load(directory), ours, published or (), json=json)
+    return summed_up(load(directory), ours, published or ())
 
 
 @bench.command()
@@ -170,13 +168,12 @@ def figures(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: DIR/figures.")] = None,
     style: Annotated[str, typer.Option(metavar="PAPER", help="Laid out as this paper's figures.")] = "overview",
     image: Images = None,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Draw results as interactive HTML, PNG and SVG."""
     from rigctl.bench.running.store import load
 
     files = draw_figures(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
-    tell_files(files, json=json)
+    return Answer({"files": files}, map(str, files))
 
 
 @bench.command()
@@ -194,7 +191,7 @@ def paper(
     data: Data = None,
     image: Images = None,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Run the published settings of a paper, draw its figures, and say which of its claims hold."""
     from rigctl.bench.papers.judge import findings_of, findings_text
     from rigctl.bench.papers.paper import grid_of
@@ -205,10 +202,9 @@ def paper(
     results = load(out)
     found = findings_of(name, results)
     files = draw_figures(results, out / "figures", name, [i.value for i in image or ()])
-    if not json:
-        typer.echo(f"\n{findings_text(found)}\n")
-    tell_files(files, json=json, findings=[f.by_name() for f in found], **ran_json(ran))
-    raise typer.Exit(1 if ran.failed else 0)
+    fields = {"findings": [f.by_name() for f in found], **ran_json(ran), "files": files}
+    said = ["", *findings_text(found).split("\n"), "", *map(str, files)]
+    return Answer(fields, said, exit_code=1 if ran.failed else 0)
 
 
 def run_cells(
@@ -310,47 +306,44 @@ def ran_json(ran: Ran) -> Mapping[str, Any]:
     }
 
 
-def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
-    """Show regrets per setting and policy, and ours against the best of the published, if asked for.
+def summed_up(frame: pd.DataFrame, ours: str | None, published: Sequence[str]) -> Answer:
+    """Return regrets per setting and policy, and ours against the best of the published, if asked for.
 
     Raises:
         UsageError: a policy that is to be compared has no results.
     """
-    from rigctl.bench.tables import standings, summary
+    from rigctl.bench.tables import summary
     from rigctl.bench.tables.coverage import coverage
+    from rigctl.bench.tables.standings import standings
 
-    rows = summary.summarise(frame)
-    others = published or sorted({row.policy for row in rows} - {ours})
+    found, placed, held = summary.summarise(frame), standings(frame), coverage(frame)
+    others = published or sorted({row.policy for row in found} - {ours})
     comparison = None if ours is None else summary.compare(frame, ours, others)
     money = () if ours is None else summary.reached(frame, ours, others)
-    if json:
-        compared = None if comparison is None else comparison.by_name()
-        stood = {name: [row.by_name() for row in placed] for name, placed in standings.standings(frame).items()}
-        told = [row.by_name() for row in rows]
-        held = [row.by_name() for row in coverage(frame)]
-        print_json({"summary": told, "standings": stood, "comparison": compared, "money": money, "intervals": held})
-        return
-    console().print(summary.summary_text(rows))
-    show_standings(frame)
-    if comparison is not None:
-        console().print(f"\n{summary.comparison_text(comparison)}")
-    if money:
-        console().print(f"\n{summary.reached_text(money)}")
+    fields = {
+        "summary": [row.by_name() for row in found],
+        "standings": {name: [row.by_name() for row in rows] for name, rows in placed.items()},
+        "comparison": None if comparison is None else comparison.by_name(),
+        "money": money,
+        "intervals": [row.by_name() for row in held],
+    }
+    told = [summary.summary_text(found), *standing_texts(placed, held)]
+    told += [] if comparison is None else [summary.comparison_text(comparison)]
+    told += [summary.reached_text(money)] if money else []
+    return Answer(fields, lambda screen: screen.print("\n\n".join(told)))
 
 
-def show_standings(frame: pd.DataFrame) -> None:
-    """Show standings on all problems, and for each kind of costs apart, where policies can be compared.
+def standing_texts(placed: Mapping[str, Sequence[Standing]], held: Sequence[Coverage]) -> Iterator[str]:
+    """Yield standings on all problems, and for each kind of costs apart, where policies can be compared.
 
     And how often intervals held the truth, where results say so.
     """
-    from rigctl.bench.tables.coverage import coverage, coverage_text
-    from rigctl.bench.tables.standings import standings, standings_text
+    from rigctl.bench.tables.coverage import coverage_text
+    from rigctl.bench.tables.standings import standings_text
 
-    for name, placed in standings(frame).items():
-        console().print(f"\n{name}\n{standings_text(placed)}")
-    covered = coverage(frame)
-    if covered:
-        console().print(f"\nIntervals\n{coverage_text(covered)}")
+    yield from (f"{name}\n{standings_text(rows)}" for name, rows in placed.items())
+    if held:
+        yield f"Intervals\n{coverage_text(held)}"
 
 
 def draw_figures(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:
@@ -364,10 +357,3 @@ def draw_figures(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[s
     from rigctl.bench.figures.layouts import figures_of
 
     return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
-
-
-def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
-    if json:
-        print_json({**more, "files": list(files)})
-    else:
-        console().print("\n".join(map(str, files)))

@@ -26,19 +26,19 @@ from rigctl.console.options import (
     IfLeftDriven,
     InitFlags,
     MaxTrials,
-    MaybeConfig,
     Seed,
     Serve,
     State,
     Watch,
     buses,
-    spread,
 )
-from rigctl.console.output import after_check, after_demo, after_status, console, print_json, tell
-from rigctl.console.verbs import Verbs, full_disk_told
+from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, tell
+from rigctl.console.verbs import Commands, Here, Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rigctl.config.load import LoadedConfig
     from rigctl.signals import Signals
 
@@ -48,7 +48,7 @@ PROBE_HELP = (
 )
 Why = Annotated[str, typer.Option(metavar="TEXT", help="For whoever reads it later.")]
 
-app = typer.Typer(
+app = Commands(
     cls=Verbs,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -121,18 +121,14 @@ def check(
     *,
     probe: Annotated[bool, typer.Option("--probe", help="Also ask every device, without writing.")] = False,
     bus: Bus = None,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Check a configuration, and with --probe the devices."""
     from rigctl.console import checking
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
-    if json:
-        print_json(checking.to_json(found, probed=probe))
-    else:
-        checking.show(found, console())
-        typer.echo(after_check(found.loaded, probed=probe, silent=found.silent))
-    raise typer.Exit(1 if found.silent else 0)
+    following = after_check(found.loaded, probed=probe, silent=found.silent)
+    fields = checking.to_json(found, probed=probe)
+    return Answer(fields, lambda screen: checking.show(found, screen), following, 1 if found.silent else 0)
 
 
 @app.command()
@@ -147,74 +143,68 @@ def run(
     max_trials: MaxTrials = None,
     serve: Serve = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Run a campaign until its budget is spent, or resume it."""
     with safe_before(ctx, config, state, json=json):
-        from rigctl.console import checking
         from rigctl.console import run as running
         from rigctl.console.assemble import state_directory
-        from rigctl.console.serving import page_beside
 
         loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
-        for warning in checking.checked(loaded).warnings:
-            typer.echo(f"rigctl: warning: {warning}", err=True)
-        directory, shown = state_directory(state, loaded.name), console(stderr=json)
-        with page_beside(serve, directory, shown):
-            outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
-        print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
-        raise typer.Exit(outcome.exit_code)
+        directory = state_directory(state, loaded.name)
+        with _shown(loaded, directory, serve=serve, json=json) as screen:
+            outcome = running.run_campaign(loaded, directory, screen, ctx.obj)
+        fields = running.to_json(outcome)
+        return Answer(fields, lambda screen: running.show(outcome, loaded, screen), exit_code=outcome.exit_code)
+
+
+@contextmanager
+def _shown(loaded: LoadedConfig, directory: Path, *, serve: bool, json: bool) -> Iterator[Console]:
+    """Tell what a configuration is warned of; give where a run is shown, with its page beside it if one is wanted."""
+    from rigctl.console import checking
+    from rigctl.console.serving import page_beside
+
+    for warning in checking.checked(loaded).warnings:
+        typer.echo(f"rigctl: warning: {warning}", err=True)
+    screen = console(stderr=json)
+    with page_beside(serve, directory, screen):
+        yield screen
 
 
 @app.command()
-def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = False, json: AsJson = False) -> None:
+def status(here: Here, *, watch: Watch = False, json: AsJson = False) -> Answer | None:
     """Show how a campaign stands, running or not."""
     from rigctl.console import query
     from rigctl.console import watch as watching
-    from rigctl.console.assemble import find_state
 
-    directory = find_state(config, state)
     if watch:
-        watching.watch(directory, console(), json=json)
-        return
-    answer = query.status(directory)
-    tell(answer if json else watching.for_people(answer), json)
-    if not json:
-        typer.echo(after_status(answer, config, state))
+        watching.watch(here.directory, console(), json=json)
+        return None
+    answer = query.status(here.directory)
+    return Answer(answer if json else watching.for_people(answer), None, after_status(answer, here.config, here.state))
 
 
 @app.command()
-def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def stop(here: Here) -> Answer:
     """End a running campaign after the trial under way."""
-    from rigctl.campaign import control
-    from rigctl.console.assemble import find_state
-    from rigctl.people import this_person
-
-    answer = control.ask(find_state(config, state), "stop", who=this_person())
-    tell(answer, json)
-    raise typer.Exit(1 if answer.get("failed") else 0)
+    answer = _asked(here, "stop")
+    return Answer({"ok": True, **answer}, exit_code=1 if answer.get("failed") else 0)
 
 
 @app.command()
 def safe(
     ctx: typer.Context,
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     bus: Bus = None,
     *,
     if_left_driven: IfLeftDriven = False,
     force: Annotated[bool, typer.Option("--force", help="End a campaign that does not answer.")] = False,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console.safe import make_left_safe, make_safe
 
-    there = buses(bus)
-    if if_left_driven:
-        done = make_left_safe(config, state, there, ctx.obj)
-    else:
-        done = make_safe(config, state, there, ctx.obj, force=force)
-    tell(done.to_json(), json)
-    raise typer.Exit(done.exit_code)
+    what = here.config, here.state, buses(bus), ctx.obj
+    done = make_left_safe(*what) if if_left_driven else make_safe(*what, force=force)
+    return Answer(done.to_json(), exit_code=done.exit_code)
 
 
 @app.command()
@@ -243,22 +233,17 @@ def operate(
     bus: Bus = None,
     serve: Serve = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Run for production, batch after batch until stopped, what a campaign has found to be best."""
     with safe_before(ctx, config, state, json=json):
-        from rigctl.console import checking
         from rigctl.console import run as running
-        from rigctl.console.serving import page_beside
 
         wish = running.Wish(learn, at, batches, anew, full)
         loaded, decides, directory = running.prepared(config, state, buses(bus), wish)
-        for warning in checking.checked(loaded).warnings:
-            typer.echo(f"rigctl: warning: {warning}", err=True)
-        shown = console(stderr=json)
-        with page_beside(serve, directory, shown):
-            done = running.operate(loaded, (decides, batches), directory, shown, ctx.obj)
-        print_json(running.operated_json(done)) if json else running.show_operated(done, loaded, console())
-        raise typer.Exit(running.exit_code(done.result))
+        with _shown(loaded, directory, serve=serve, json=json) as screen:
+            done = running.operate(loaded, (decides, batches), directory, screen, ctx.obj)
+        fields, code = running.operated_json(done), running.exit_code(done.result)
+        return Answer(fields, lambda screen: running.show_operated(done, loaded, screen), exit_code=code)
 
 
 @contextmanager
@@ -280,36 +265,31 @@ def safe_before(ctx: typer.Context, config: Path, state: Path | None, *, json: b
 
 @app.command()
 def pause(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     why: Why = "",
     now: Annotated[bool, typer.Option("--now", help="Break off the trial under way; it is charged.")] = False,
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
-    tell(_ask(config, state, "pause", why=why, now=now), json)
+    return Answer(_asked(here, "pause", why=why, now=now))
 
 
 @app.command()
-def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
+def resume(here: Here, why: Why = "") -> Answer:
     """Let a paused campaign go on."""
-    tell(_ask(config, state, "resume", why=why), json)
+    return Answer(_asked(here, "resume", why=why))
 
 
-def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -> Mapping[str, Any]:
+def _asked(here: Here, verb: str, **arguments: Any) -> Mapping[str, Any]:
     from rigctl.campaign import control
-    from rigctl.console.assemble import find_state
     from rigctl.people import this_person
 
-    answer = control.ask(find_state(config, state), verb, who=this_person(), **arguments)
+    answer = control.ask(here.directory, verb, who=this_person(), **arguments)
     return {name: value for name, value in answer.items() if name != "ok"}
 
 
 @app.command()
 def serve(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     *,
     host: Annotated[str, typer.Option(help="Address or name of this machine to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
@@ -329,13 +309,12 @@ def serve(
 ) -> None:
     """Show a campaign as a live page in a browser, running or not; acts need a token."""
     from rigctl.console import serving
-    from rigctl.console.assemble import find_state
     from rigctl.errors import UsageError
 
-    if wall and (config or state):
+    if wall and (here.config or here.state):
         raise UsageError("--wall: takes neither CONFIG nor --state; name each campaign by a --wall of its own")
     serving.serve(
-        Path() if wall else find_state(config, state),
+        Path() if wall else here.directory,
         wall=wall or (),
         host=host,
         port=port,
@@ -347,7 +326,6 @@ def serve(
 
 
 @app.command()
-@spread
 def init(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The configuration to write.")] = Path("rig.yaml"),
     *,
@@ -357,9 +335,8 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     web: Annotated[bool, typer.Option("--web", help="Ask in a browser of this computer.")] = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Write a commented configuration: asks what it needs to know, or takes flags."""
-    from rigctl.console.output import print_json
     from rigctl.console.starting import initialise
 
     wanted = initialise.wanted_of(file, said, probe or (), units, force=force)
@@ -369,15 +346,13 @@ def init(
         done = ask_in_browser(wanted, partial(typer.echo, err=json))
     else:
         done = initialise.initialise(wanted, stderr=json)
-    print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))
+    return Answer(initialise.to_json(done), initialise.lines(done))
 
 
 @app.command("help")
 def help_(
     topic: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]", help="Of a page, or a command.")] = None,
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Show a page of the manual, or list them: how to wire a pump, go on after a trip, what a word means."""
     from rigctl.console import manual
     from rigctl.console.verbs import ALONE, PANELS
@@ -386,7 +361,7 @@ def help_(
     if words and words[0] in {*ALONE, *chain(*PANELS.values())} and "-".join(words) not in some:
         app([*words, "--help"], prog_name="rigctl")
     some = manual.found(" ".join(words), some) if words else some
-    print_json(some) if json else manual.show(some, console())
+    return Answer(some, lambda screen: manual.show(some, screen))
 
 
 trial_cli.add_to(app)

@@ -8,7 +8,7 @@ What a person says of alarms and instruments is made of the acts' fields (`acts`
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,15 +27,18 @@ from rigctl.console.options import (
     buses,
     named,
 )
-from rigctl.console.output import console, lines, print_json, print_sentences, say, tell, wrapped
-from rigctl.console.verbs import Group
+from rigctl.console.output import Answer, console, lines, wrapped
+from rigctl.console.verbs import Commands, Group, Here
 from rigctl.signals import INTERRUPTED_EXIT
 
-device = typer.Typer(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
-alarm = typer.Typer(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
-journal = typer.Typer(cls=Group, no_args_is_help=True, help="Verify, back up, recover, export and replay the journal.")
-tools = typer.Typer(cls=Group, no_args_is_help=True, help="Look after the machine, the page's tokens, and the bench.")
-token = typer.Typer(cls=Group, no_args_is_help=True, help="Say who may act on a campaign from its page.")
+if TYPE_CHECKING:
+    from rich.console import Console
+
+device = Commands(cls=Group, no_args_is_help=True, help="Say what was done to an instrument, or drive it by hand.")
+alarm = Commands(cls=Group, no_args_is_help=True, help="List alarms, acknowledge and shelve them; reset a trip.")
+journal = Commands(cls=Group, no_args_is_help=True, help="Verify, back up, recover, export and replay the journal.")
+tools = Commands(cls=Group, no_args_is_help=True, help="Look after the machine, the page's tokens, and the bench.")
+token = Commands(cls=Group, no_args_is_help=True, help="Say who may act on a campaign from its page.")
 tools.add_typer(token, name="token")
 tools.add_typer(bench, name="bench")
 
@@ -64,7 +67,7 @@ Full = Annotated[bool, typer.Option("--full", help="With --operate: what is best
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Commands) -> None:
     """Add them to the command line."""
     app.add_typer(device, name="device")
     app.add_typer(alarm, name="alarm")
@@ -77,16 +80,14 @@ def accept_device(
     which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
     state: State = None,
     bus: Bus = None,
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Expect the instrument that answers as this device now, once a person has looked at it."""
     from rigctl.console import hands
     from rigctl.console.assemble import find_own_state, loaded_here
 
     config, name = named("accept-device", which, "NAME")
     directory = find_own_state(config, state)
-    tell(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, name), json)
+    return Answer(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, name))
 
 
 # alarms ---------------------------------------------------------------------------------------------------------------
@@ -94,27 +95,21 @@ def accept_device(
 
 @alarm.command("list")
 def alarms(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     *,
     every: Annotated[bool, typer.Option("--all", help="Also those that are settled, and notes.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Show it anew whenever it changes, until Ctrl-C.")] = False,
     json: AsJson = False,
-) -> None:
+) -> Answer | None:
     """List alarms, the worst that stand first; exit 1 if a warning stands that nobody has acknowledged or shelved."""
     from rigctl.console import alarms as listing
-    from rigctl.console.assemble import find_state
 
-    directory = find_state(config, state)
     if follow:
-        listing.follow(directory, console(), every=every, json=json)
-        return
-    found = listing.alarms(directory)
-    if json:
-        print_json(listing.to_json(found, every=every))
-    else:
-        listing.show(found, console(), every=every)
-    raise typer.Exit(1 if listing.unheeded(found) else 0)
+        listing.follow(here.directory, console(), every=every, json=json)
+        return None
+    found = listing.alarms(here.directory)
+    fields, code = listing.to_json(found, every=every), 1 if listing.unheeded(found) else 0
+    return Answer(fields, lambda screen: listing.show(found, screen, every=every), exit_code=code)
 
 
 @alarm.command()
@@ -122,8 +117,7 @@ def notify(
     config: Config,
     *,
     test: Annotated[bool, typer.Option("--test", help="Send everybody a test message, and a sign of life.")] = False,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
     from rigctl.console import alarms, receivers
@@ -131,45 +125,41 @@ def notify(
     loaded = load(config)
     if test:
         sent = alarms.test(loaded)
-        tell(sent, json)
-        raise typer.Exit(0 if all(how == "sent" for how in sent.values()) else 1)
+        return Answer(sent, exit_code=0 if all(how == "sent" for how in sent.values()) else 1)
     found = receivers.told(loaded)
-    if json:
-        print_json(found)
-    else:
-        print_sentences(list(receivers.who_is_told(found)) or ["Nobody is told of anything."])
+    return Answer(found, list(receivers.who_is_told(found)) or ["Nobody is told of anything."])
 
 
 @alarm.command("reset-trip")
-def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def reset_trip(here: Here) -> Answer:
     """Let a tripped rig run again, once the cause is found."""
     from rigctl.console import hands
     from rigctl.console.assemble import find_own_state
 
-    found = hands.reset(find_own_state(config, state))
-    tell(found, json) if json or found["reset"] else typer.echo("nothing had tripped")
+    found = hands.reset(find_own_state(here.config, here.state))
+    return Answer(found, None if found["reset"] else ["nothing had tripped"])
 
 
 # the journal ----------------------------------------------------------------------------------------------------------
 
 
 @journal.command()
-def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = False) -> None:
+def verify(which: ConfigOrFile = None, state: State = None) -> Answer:
     """Check everything a journal holds: steps of trials, money, doses against caps, checksums; changes nothing.
 
     Each violation names the table, the row, what is wrong and what to do. Exit code 1 if there is one.
     """
     from rigctl.console import journals
 
-    found = journals.verify(_journal(which, state))
-    print_json(journals.verification_json(found)) if json else print_sentences(journals.verification_lines(found))
-    raise typer.Exit(0 if found.ok else 1)
+    file = which is not None and which.suffix.lower() not in CONFIG_SUFFIXES
+    found = journals.verify(which if file and which is not None else Here(which, state).directory)
+    fields, sentences = journals.verification_json(found), journals.verification_lines(found)
+    return Answer(fields, sentences, exit_code=0 if found.ok else 1)
 
 
 @journal.command()
 def backup(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     to: Annotated[
         Path | None,
         typer.Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
@@ -177,17 +167,14 @@ def backup(
     keep: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="In a directory, remove all but the newest N backups.")
     ] = None,
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
     from datetime import UTC, datetime
 
     from rigctl.console import journals
-    from rigctl.console.assemble import find_state
 
-    made = journals.backup(find_state(config, state), to, keep, datetime.now(UTC))
-    print_json(journals.backup_json(made)) if json else print_sentences(journals.backup_lines(made))
+    made = journals.backup(here.directory, to, keep, datetime.now(UTC))
+    return Answer(journals.backup_json(made), journals.backup_lines(made))
 
 
 @journal.command()
@@ -197,9 +184,7 @@ def recover(
         typer.Argument(metavar="FILE", help="The damaged journal, with its log beside it; or its state directory."),
     ],
     to: Annotated[Path, typer.Option(metavar="DIR", help="A new state directory for what is recovered.")],
-    *,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Make a new journal of what can be read of a damaged one, and list what is lost; the damaged one stays as it is.
 
     Exit code 1 if nothing can be recovered, or if what was does not hold.
@@ -210,14 +195,12 @@ def recover(
     from rigctl.people import this_person
 
     loss = journals.recover(file, to, this_person(), datetime.now(UTC))
-    print_json(journals.loss_json(loss)) if json else print_sentences(journals.loss_lines(loss, to))
-    raise typer.Exit(1 if loss.left else 0)
+    return Answer(journals.loss_json(loss), journals.loss_lines(loss, to), exit_code=1 if loss.left else 0)
 
 
-@journal.command()
+@journal.command(answers=False)
 def export(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
     records: Annotated[
         Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
@@ -226,30 +209,20 @@ def export(
 ) -> None:
     """Write what the journal holds for other programs."""
     from rigctl.console import export as exporting
-    from rigctl.console.assemble import open_campaign
 
-    with open_campaign(config, state) as campaign:
+    with here.opened() as campaign:
         exporting.export(campaign, records, form, None if out == STDOUT else out)
 
 
 @journal.command()
-def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def replay(here: Here) -> Answer:
     """Recompute every decision from the journal; each must come out the same."""
     from rigctl.console import query
-    from rigctl.console.assemble import open_campaign
 
-    with open_campaign(config, state) as campaign:
+    with here.opened() as campaign:
         trials = query.replayed(campaign)
-    say(query.replay_json(trials), query.replay_lines(trials), json)
-    raise typer.Exit(0 if all(trial.agrees for trial in trials) else 1)
-
-
-def _journal(which: Path | None, state: Path | None) -> Path:
-    """Return the journal's file or directory; a configuration names it by its rig."""
-    from rigctl.console.assemble import find_state
-
-    named = which is not None and which.suffix.lower() not in CONFIG_SUFFIXES
-    return which if named and which is not None else find_state(which, state)
+    code = 0 if all(trial.agrees for trial in trials) else 1
+    return Answer(query.replay_json(trials), query.replay_lines(trials), exit_code=code)
 
 
 # the machine ----------------------------------------------------------------------------------------------------------
@@ -269,8 +242,7 @@ def service(
     operate: Operate = False,
     learn: Learn = None,
     full: Full = False,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console.services import service as units
 
@@ -287,27 +259,27 @@ def service(
     )
     if install:
         made.install(force=force)
-    if json:
-        print_json(made.to_json(installed=install))
-        return
-    typer.echo("\n".join(f"written: {path}" for path in made.units) if install else made.printed(), nl=install)
     steps = made.next_steps(installed=install)
-    lines = ["Next:", *(f"  {step}" for step in steps)] if len(steps) > 1 else [f"Next: {steps[0]}"]
-    typer.echo("\n".join(lines), err=not install)
+    following = "\n  ".join(["Next:", *steps]) if len(steps) > 1 else f"Next: {steps[0]}"
+
+    def show(_: Console) -> None:  # who puts the unit into a file reads the rest all the same
+        typer.echo(made.printed(), nl=False)
+        typer.echo(following, err=True)
+
+    fields = made.to_json(installed=install)
+    written = [f"written: {path}" for path in made.units]
+    return Answer(fields, written, following) if install else Answer(fields, show)
 
 
 @tools.command()
-def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
+def doctor(here: Here, bus: Bus = None) -> Answer:
     """Look at this machine: ports, accounts, clocks, power, disk, watchdog; say what to mend. Asks no instrument."""
     from rigctl.console import doctor as examining
     from rigctl.console.machine import Machine
 
-    found = examining.examined(config, state, buses(bus), Machine())
-    if json:
-        print_json(examining.to_json(found))
-    else:
-        examining.show(found, console())
-    raise typer.Exit(0 if examining.well(found) else 1)
+    found = examining.examined(here.config, here.state, buses(bus), Machine())
+    fields, code = examining.to_json(found), 0 if examining.well(found) else 1
+    return Answer(fields, lambda screen: examining.show(found, screen), exit_code=code)
 
 
 @tools.command()
@@ -318,7 +290,7 @@ def drill(
     to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep it here; default: ./drills/<rig>.")] = None,
     bus: Bus = None,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Strike the rig with twelve faults, motors without power, and time how long it takes until everything is safe."""
     from rigctl.config.load import Overrides, load
     from rigctl.console.drills import drill as drilling
@@ -340,8 +312,8 @@ def drill(
     except (KeyboardInterrupt, typer.Abort):
         typer.echo("everything is safe; the drill has ended", err=True)
         raise typer.Exit(INTERRUPTED_EXIT) from None
-    say(done, drilling.shown(done, place / drilling.REPORT, console().width), json)
-    raise typer.Exit(done.exit_code)
+    table = drilling.shown(done, place / drilling.REPORT, console().width)
+    return Answer(done, table, exit_code=done.exit_code)
 
 
 @tools.command()
@@ -349,8 +321,7 @@ def drivers(
     config: MaybeConfig = None,
     *,
     profiles: Annotated[bool, typer.Option("--profiles", help="List instruments that are known by name.")] = False,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """List the installed drivers, or with --profiles the instruments that they know, with one's own beside CONFIG."""
     from rigctl.config.profiles import listed
     from rigctl.console import query
@@ -359,13 +330,12 @@ def drivers(
     registry = Registry.installed()
     if profiles:
         known = listed(registry, Path() if config is None else config.parent)
-        say(known, query.profile_lines(known), json)
-    else:
-        found = registry.describe()
-        say(found, query.driver_lines(found), json)
+        return Answer(known, query.profile_lines(known))
+    found = registry.describe()
+    return Answer(found, query.driver_lines(found))
 
 
-@tools.command()
+@tools.command(answers=False)
 def schema(
     ctx: typer.Context,
     form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
@@ -381,32 +351,26 @@ def schema(
 
 
 @token.command()
-def create(name: Name, config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def create(name: Name, here: Here) -> Answer:
     """Make a token for a person and show it, this once."""
     from rigctl.console import serving
-    from rigctl.console.assemble import find_state
 
-    tell(serving.create_token(find_state(config, state), name), json)
+    return Answer(serving.create_token(here.directory, name))
 
 
 @token.command("list")
-def list_tokens(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def list_tokens(here: Here) -> Answer:
     """Show who has a token."""
     from rigctl.console import serving
-    from rigctl.console.assemble import find_state
 
-    found = serving.list_tokens(find_state(config, state))
-    if json:
-        print_json(found)
-    else:
-        lines = [f"{entry['name']}, since {entry['created']}, made by {entry['by']}" for entry in found]
-        typer.echo("\n".join(lines) or "nobody has a token: the page is read-only")
+    found = serving.list_tokens(here.directory)
+    told = [f"{entry['name']}, since {entry['created']}, made by {entry['by']}" for entry in found]
+    return Answer(found, told or ["nobody has a token: the page is read-only"])
 
 
 @token.command()
-def revoke(name: Name, config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def revoke(name: Name, here: Here) -> Answer:
     """Let a person's token hold no longer, at once."""
     from rigctl.console import serving
-    from rigctl.console.assemble import find_state
 
-    tell(serving.revoke_token(find_state(config, state), name), json)
+    return Answer(serving.revoke_token(here.directory, name))

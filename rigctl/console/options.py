@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -128,28 +126,6 @@ def pairs(option: str, given: Sequence[str] | None, form: str, *, last: bool = F
 
 
 # options that go together -----------------------------------------------------------------------------------------
-
-
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take the fields of dataclasses as options: of those that its parameters are."""
-    signature = inspect.signature(command, eval_str=True)
-    taken = signature.parameters.values()
-    holders: dict[str, Any] = {p.name: p.annotation for p in taken if is_dataclass(p.annotation)}
-
-    def taking(*arguments: Any, **given: Any) -> None:
-        for name, kind in holders.items():
-            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
-        command(*arguments, **given)
-
-    def options(holder: inspect.Parameter) -> list[inspect.Parameter]:
-        hints = get_type_hints(holder.annotation, include_extras=True)
-        own = fields(holder.annotation)
-        return [holder.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
-
-    spelt = (options(p) if p.name in holders else [p] for p in taken)
-    taking.__name__, taking.__doc__ = command.__name__, command.__doc__
-    taking.__signature__ = signature.replace(parameters=[*chain.from_iterable(spelt)])  # type: ignore[attr-defined]
-    return taking
 
 
 OUTCOME_HELP = (

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -158,10 +158,9 @@ def print_fields(answer: Any) -> None:
         sys.stdout.write(printable(f"{name.replace('_', ' ')}: {_shown(value)}\n"))
 
 
-def print_rows(answers: Sequence[Any]) -> None:
-    """Print one line per answer on standard output, `name value, ...`."""
-    for answer in told(answers):
-        sys.stdout.write(printable(f"{_shown(answer)}\n"))
+def rows(answers: Sequence[Any]) -> list[str]:
+    """Return one line per answer, `name value, ...`."""
+    return [_shown(answer) for answer in told(answers)]
 
 
 def _shown(value: Any) -> str:
@@ -204,9 +203,28 @@ def tell(answer: Any, json: bool) -> None:
     (print_json if json else print_fields)(answer)
 
 
-def say(answer: Any, sentences: Iterable[str], json: bool) -> None:
-    """Print an answer for a program, or as sentences for a person."""
-    print_json(answer) if json else print_sentences(sentences)
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Holds what a verb answers."""
+
+    fields: Any
+    """For a program; for a person one a line, where there are no sentences."""
+    sentences: Iterable[str] | Callable[[Console], object] | None = None
+    """For a person; or what shows it on a screen."""
+    following: str = ""
+    """What a person does next."""
+    exit_code: int = 0
+
+    def print(self, json: bool) -> None:
+        """Print it for a program, or for a person."""
+        if json or self.sentences is None:
+            tell(self.fields, json)
+        elif callable(self.sentences):
+            self.sentences(console())
+        else:
+            print_sentences(self.sentences)
+        if self.following and not json:
+            sys.stdout.write(f"{self.following}\n")
 
 
 def print_sentences(sentences: Iterable[str]) -> None:

@@ -20,7 +20,6 @@ from rigctl.console.options import (
     Config,
     Details,
     HistoryFile,
-    MaybeConfig,
     Now,
     Seed,
     State,
@@ -28,11 +27,10 @@ from rigctl.console.options import (
     Technical,
     TrialFlags,
     named,
-    spread,
     table_named,
 )
-from rigctl.console.output import after_ingest, after_recommend, after_suggest, console, print_json, say, tell
-from rigctl.console.verbs import Group
+from rigctl.console.output import Answer, after_ingest, after_recommend, after_suggest
+from rigctl.console.verbs import Commands, Group, Here
 from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.printable import printable
 
@@ -53,12 +51,10 @@ Monthly = Annotated[
     typer.Option(min=0.1, metavar="N", help="For money a month; default: as fast as the last trials were."),
 ]
 
-trial = typer.Typer(
-    cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones."
-)
+trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones.")
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: Commands) -> None:
     """Add them to the command line."""
     for verb in (suggest, ingest, recommend, report):
         app.command()(verb)
@@ -75,8 +71,7 @@ def suggest(
     budget: Budget = None,
     technical: Technical = False,
     card: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it as an HTML page to print.")] = None,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Say what the next trial should be, what to do for it, and why; needs no hardware."""
     from rigctl.config.load import Overrides, load
     from rigctl.console.assemble import state_directory
@@ -97,10 +92,9 @@ def suggest(
     made = TrialCard.of(loaded, suggestion.proposal, left, why, following)
     if card is not None:
         made.write(card)
-    say(answer, [*why, following] if loaded.wired or technical else made.lines(), json)
+    return Answer(answer, [*why, following] if loaded.wired or technical else made.lines())
 
 
-@spread
 def ingest(
     config: Config,
     source: Annotated[
@@ -112,7 +106,7 @@ def ingest(
     state: State = None,
     force: Force = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Record trials done by hand; asks before it takes what looks mistyped."""
     from rigctl.config.load import load
     from rigctl.console.assemble import state_directory
@@ -140,51 +134,46 @@ def ingest(
         typer.echo(
             f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
         )
-    tell(done.to_json(), json)
-    if not json:
-        typer.echo(after_ingest(loaded, state, spent=done.spent >= done.budget))
+    return Answer(done.to_json(), None, after_ingest(loaded, state, spent=done.spent >= done.budget))
 
 
 def recommend(
-    config: MaybeConfig = None,
-    state: State = None,
+    here: Here,
     history: HistoryFile = None,
     *,
     now: Now = None,
     details: Details = False,
     technical: Technical = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Say what to run from now on, why, and how sure that is."""
     from rigctl.config.load import load
     from rigctl.console import report
-    from rigctl.console.assemble import open_campaign, state_directory
+    from rigctl.console.assemble import state_directory
     from rigctl.console.benches.suggest import read_now, read_past
     from rigctl.page.shown import ShownLabels
 
     changes = details or technical or json
-    if config is not None and history is not None:
-        loaded = load(config)
-        past = read_past(loaded, state_directory(state, loaded.name), history)
+    if here.config is not None and history is not None:
+        loaded = load(here.config)
+        past = read_past(loaded, state_directory(here.state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state, read_now(loaded, now), changes=changes)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
-        with open_campaign(config, state) as campaign:
+        with here.opened() as campaign:
             loaded = campaign.loaded
             found = report.from_journal(loaded, campaign.reader, changes=changes, now=read_now(loaded, now))
-    if json:
-        print_json(report.to_json(found))
-    else:
-        report.show(found, ShownLabels.of(loaded), console(), technical=technical, details=details)
-        if history is None:
-            typer.echo(after_recommend(config, state, found.rule))
+    return Answer(
+        report.to_json(found),
+        lambda screen: report.show(found, ShownLabels.of(loaded), screen, technical=technical, details=details),
+        "" if history is not None else after_recommend(here.config, here.state, found.rule),
+    )
 
 
 def report(
-    config: MaybeConfig = None,
+    here: Here,
     out: Out = None,
-    state: State = None,
     *,
     pdf: Pdf = False,
     figures: Figures = None,
@@ -192,11 +181,10 @@ def report(
     logo: Logo = None,
     trials_per_month: Monthly = None,
     json: AsJson = False,
-) -> None:
+) -> Answer | None:
     """Write what a campaign found as one HTML file: what to run, what it is worth, what was paid and learned."""
     from datetime import UTC, datetime
 
-    from rigctl.console.assemble import open_campaign
     from rigctl.files import whole
     from rigctl.page import report as reporting
     from rigctl.page import report_files
@@ -214,7 +202,7 @@ def report(
     if not target.parent.is_dir():
         raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
     shown = "" if logo is None else report_files.picture(logo)
-    with open_campaign(config, state) as campaign:
+    with here.opened() as campaign:
         signed: dict[str, Any] = {"author": author, "logo": shown, "trials_a_month": trials_per_month}
         found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC), **signed)
     written: dict[str, Any] = {"report": str(target)}
@@ -234,8 +222,8 @@ def report(
         raise UsageError(f"{now}: cannot be written: {error.strerror or error}; choose another place") from error
     if to_stdout:
         typer.echo(reporting.document(found).encode())
-    else:
-        tell(written, json)
+        return None
+    return Answer(written)
 
 
 # about single trials -------------------------------------------------------------------------------------------------
@@ -243,25 +231,21 @@ def report(
 
 @trial.command()
 def explain(
-    config: MaybeConfig = None,
+    here: Here,
     trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
-    state: State = None,
     *,
     technical: Technical = False,
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
-    json: AsJson = False,
-) -> None:
+) -> Answer:
     """Say why a trial was chosen, what would have changed that, and what came of it."""
     from rigctl.console import query
-    from rigctl.console.assemble import open_campaign
 
-    with open_campaign(config, state) as campaign:
+    with here.opened() as campaign:
         found = query.explained(campaign, trial, technical=technical, quick=quick)
-    say(found, found.sentences, json)
+    return Answer(found, found.sentences)
 
 
 @trial.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
-@spread
 def outcome(
     which: Annotated[
         list[str] | None,
@@ -281,7 +265,7 @@ def outcome(
     ] = False,
     state: State = None,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Record the outcome of a trial that awaits it; without arguments list the trials that do."""
     from rigctl.console.assemble import find_own_state
     from rigctl.console.benches import outcomes
@@ -290,19 +274,17 @@ def outcome(
     directory = find_own_state(asked.config, state)
     if asked.nothing:
         waiting = outcomes.waiting(directory)
-        print_json(waiting) if json else typer.echo("\n".join(outcomes.lines(waiting)))
-        return
+        return Answer(waiting, outcomes.lines(waiting))
     sure = made_sure(force=force, ask=not json)
     done = answering(
         lambda said: outcomes.record(directory, replace(asked, flags=said), sure, force=force, why=why),
         flags,
         ask=not json,
     )
-    print_json(done) if json else typer.echo("\n".join(said["outcome"] for said in done))
+    return Answer(done, [said["outcome"] for said in done])
 
 
 @trial.command()
-@spread
 def amend(
     which: Annotated[
         list[str], typer.Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
@@ -313,7 +295,7 @@ def amend(
     state: State = None,
     force: Force = False,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Correct what was recorded of a trial; what it was before stays visible."""
     from rigctl.campaign.acts import Amend
     from rigctl.console.assemble import find_own_state, perform
@@ -322,11 +304,10 @@ def amend(
     config, number = named("amend", which, "TRIAL", number=True)
     directory, trial = find_own_state(config, state), int(number)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
-    tell(perform(Amend(why=why, trial=trial, becomes=becomes), directory), json)
+    return Answer(perform(Amend(why=why, trial=trial, becomes=becomes), directory))
 
 
 @trial.command("import")
-@spread
 def import_(
     which: Annotated[
         list[str],
@@ -349,7 +330,7 @@ def import_(
     ] = False,
     state: State = None,
     json: AsJson = False,
-) -> None:
+) -> Answer:
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
     from rigctl.console.assemble import find_state, loaded_here, state_directory
     from rigctl.console.tables import importing
@@ -368,15 +349,12 @@ def import_(
     else:
         sure = made_sure(force=force, ask=not json)
         answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
-    if json:
-        print_json(answer)
-    elif dry_run:
-        typer.echo(printable("".join(f"looks mistyped: {doubt}\n" for doubt in answer["doubts"])), nl=False)
-    else:
-        first, *more = answer["trials"]
-        imported = f"trials {first} to {more[-1]}" if more else f"trial {first}"
-        tell({"imported": imported, "spent": answer["spent"], "budget": answer["budget"]}, json)
-        typer.echo(after_ingest(loaded, state, spent=False))
+    if dry_run:
+        return Answer(answer, [f"looks mistyped: {doubt}" for doubt in answer["doubts"]])
+    first, *more = answer["trials"]
+    told = {"imported": f"trials {first} to {more[-1]}" if more else f"trial {first}"}
+    told |= {name: answer[name] for name in ("spent", "budget")}
+    return Answer(answer if json else told, None, after_ingest(loaded, state, spent=False))
 
 
 def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -> T:

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
 from difflib import get_close_matches
 from enum import Enum
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperGroup
 
+from rigctl.console.options import AsJson, MaybeConfig, State
 from rigctl.errors import ConfigError, Mistake, RigctlError, UsageError, dotted
 from rigctl.flaws import Flaw, got
+
+if TYPE_CHECKING:
+    from rigctl.console.assemble import OpenCampaign
 
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check", "help"),
@@ -123,6 +130,72 @@ class Verbs(_Named):
         words: list[str] = [*getattr(ctx, "_protected_args", ()), *ctx.args]  # the verb, and what comes after it
         with _refusals(ctx, words):
             return super().invoke(ctx)
+
+
+class Commands(typer.Typer):
+    """Collects verbs: functions that return their answer, which is printed, and whose exit code is the verb's."""
+
+    def command(self, name: str | None = None, *, answers: bool = True, **options: Any) -> Callable[[Any], Any]:
+        """Add a verb. Each of its parameters that is a dataclass stands for the fields of that, as options.
+
+        Args:
+            name: of the verb; None: the function's.
+            answers: whether it takes `--json`: one that writes what is no answer does not.
+            options: the library's.
+        """
+        return lambda verb: super(Commands, self).command(name, **options)(_spread(verb, answers=answers))
+
+
+def _spread(verb: Callable[..., Any], *, answers: bool) -> Callable[..., None]:
+    """Return what the library makes a command of."""
+    signature = inspect.signature(verb, eval_str=True)
+    taken = signature.parameters
+    holders: dict[str, Any] = {p.name: p.annotation for p in taken.values() if is_dataclass(p.annotation)}
+    json = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
+
+    def taking(*arguments: Any, **given: Any) -> None:
+        as_json = given.get("json", False) if "json" in taken else given.pop("json", False)
+        for name, kind in holders.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        answer = verb(*arguments, **given)
+        if answer is not None:
+            answer.print(as_json)
+            if answer.exit_code:
+                raise typer.Exit(answer.exit_code)
+
+    def options(holder: inspect.Parameter) -> list[inspect.Parameter]:
+        hints = get_type_hints(holder.annotation, include_extras=True)
+        own = fields(holder.annotation)
+        return [holder.replace(name=f.name, default=f.default, annotation=hints[f.name]) for f in own]
+
+    spelt = chain.from_iterable(options(p) if p.name in holders else [p] for p in taken.values())
+    parameters = [*spelt, *([json] if answers and "json" not in taken else [])]
+    taking.__name__, taking.__doc__ = verb.__name__, verb.__doc__
+    taking.__signature__ = signature.replace(parameters=parameters, return_annotation=None)  # type: ignore[attr-defined]
+    return taking
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Says which campaign a verb is about."""
+
+    config: MaybeConfig = None
+    state: State = None
+
+    @property
+    def directory(self) -> Path:
+        """Return its state directory; raises as `assemble.find_state`."""
+        from rigctl.console.assemble import find_state  # noqa: PLC0415  # brings the journal
+
+        return find_state(self.config, self.state)
+
+    @contextmanager
+    def opened(self) -> Iterator[OpenCampaign]:
+        """Open it; raises as `assemble.open_campaign`."""
+        from rigctl.console.assemble import open_campaign  # noqa: PLC0415  # brings the journal
+
+        with open_campaign(self.config, self.state) as campaign:
+            yield campaign
 
 
 @contextmanager
