@@ -9,7 +9,7 @@ from typing import Any
 from rigctl.config.load import Overrides, load
 from rigctl.console import run as console_run
 from rigctl.console.assemble import open_campaign, state_directory
-from rigctl.console.export import records
+from rigctl.console.journals import records
 from rigctl.signals import Signals
 
 

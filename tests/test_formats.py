@@ -18,7 +18,7 @@ from rigctl.campaign.journal.rows import TABLES, VERSION
 from rigctl.campaign.requests import Requests
 from rigctl.campaign.status import Status, StatusFold
 from rigctl.config.editor import json_schema
-from rigctl.console.export import _columns, _trial_columns
+from rigctl.console.journals import _columns, _trial_columns
 from rigctl.console.options import Records
 from tests.config.test_schema import shipped
 

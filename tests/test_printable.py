@@ -14,7 +14,7 @@ from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.status import StatusFold
 from rigctl.console import output, sink
-from rigctl.console.export import _cell
+from rigctl.console.journals import _cell
 from rigctl.console.output import console, print_fields, screen_class
 from rigctl.core.advice.rule import Setting
 from rigctl.core.advice.rules.saying import _setting

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.console import receivers
+from rigctl.console import alarms
 from rigctl.console.options import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
@@ -464,7 +464,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
         "follows": {v.name: v.follows for v in rig.variables if v.actuator},
         "starts": rig.starts,
         "care": rig.care,
-        "tells": receivers.told(loaded),
+        "tells": alarms.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
@@ -509,7 +509,7 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", soft_wrap=True)
     for name, care in rig.care.items():
         console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
-    for line in receivers.who_is_told(receivers.told(loaded), troubles=False):
+    for line in alarms.who_is_told(alarms.told(loaded), troubles=False):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)

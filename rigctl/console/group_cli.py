@@ -120,14 +120,14 @@ def notify(
 ) -> Answer:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
-    from rigctl.console import alarms, receivers
+    from rigctl.console import alarms
 
     loaded = load(config)
     if test:
         sent = alarms.test(loaded)
         return Answer(sent, exit_code=0 if all(how == "sent" for how in sent.values()) else 1)
-    found = receivers.told(loaded)
-    return Answer(found, list(receivers.who_is_told(found)) or ["Nobody is told of anything."])
+    found = alarms.told(loaded)
+    return Answer(found, list(alarms.who_is_told(found)) or ["Nobody is told of anything."])
 
 
 @alarm.command("reset-trip")
@@ -208,10 +208,10 @@ def export(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write what the journal holds for other programs."""
-    from rigctl.console import export as exporting
+    from rigctl.console import journals
 
     with here.opened() as campaign:
-        exporting.export(campaign, records, form, None if out == STDOUT else out)
+        journals.export(campaign, records, form, None if out == STDOUT else out)
 
 
 @journal.command()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from rigctl.campaign import control
 from rigctl.campaign.acts import changes
@@ -23,13 +26,13 @@ from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.benches.suggest import sentences
 from rigctl.console.output import INDENT
-from rigctl.console.report import measured_best
 from rigctl.core.advice import aftermath
 from rigctl.core.advice.aftermath import CameOf
 from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.policy import Proposal
+from rigctl.core.multi_objective.trade_off import hypervolume, non_dominated, reference_point
 from rigctl.errors import JournalError, RigctlError, UsageError, counted
 from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo
@@ -77,8 +80,37 @@ def status(directory: Path) -> Mapping[str, Any]:
 
 def _found(reader: Reader, row: CampaignRow, trials: Sequence[TrialRow], directory: Path) -> Mapping[str, Any]:
     """Return what was found so far: what was measured best, and what was answered last."""
-    found, answer = measured_best(row, trials), given(directory, reader.people.last_correction())
+    found, answer = _measured_best(row, trials), given(directory, reader.people.last_correction())
     return {**found, **({} if answer is None else {"answer": {"told": answer.told, "trial": answer.trial}})}
+
+
+def _measured_best(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Return the best that a journal has measured, without its configuration: a trial; of several outcomes a front."""
+    known = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided]
+    if json.loads(campaign.identity.get("further_outcomes", "[]")):
+        return _measured_front(campaign, known)
+    sign = 1.0 if json.loads(campaign.identity["outcome.maximise"]) else -1.0
+    best = max(known, key=lambda t: sign * (t.outcome or 0.0), default=None)
+    if best is None:
+        return {}
+    unit = json.loads(campaign.identity.get("outcome.unit", '""'))
+    which = {"trial": best.trial, "control_set": best.control_set}
+    return {"best_trial": {**which, "outcome": best.outcome, "name": campaign.outcome, "unit": unit}}
+
+
+def _measured_front(campaign: CampaignRow, known: Sequence[TrialRow]) -> Mapping[str, Any]:
+    further = json.loads(campaign.identity["further_outcomes"])
+    rows = [t for t in known if len(t.further) == len(further)]
+    if not rows:
+        return {}
+    names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one
+    first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}
+    signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
+    floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
+    values = signs * np.array([[t.outcome, *t.further.values()] for t in rows], dtype=float)
+    kept = np.flatnonzero(non_dominated(values))
+    volume = hypervolume(values, reference_point(values, signs * floors))
+    return {"pareto_trials": [rows[i].trial for i in kept], "hypervolume": volume}
 
 
 def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from rigctl.campaign.answered import GivenAnswer, keep
 from rigctl.campaign.instruments import barred
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import prices
-from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, table, told, wrapped
 from rigctl.core.advice.advise import advise, held
@@ -28,7 +23,7 @@ from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.multi_objective.trade_off import Front, hypervolume, non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import Front
 from rigctl.errors import counted
 from rigctl.page import study, words
 from rigctl.page.campaign import campaign_spec
@@ -241,32 +236,3 @@ def _front_lines(front: Front, labels: ShownLabels, width: int, *, limited: bool
     volumes = f"{number(front.hypervolume, 5)} expected, {number(front.measured_hypervolume, 5)} measured"
     told = f"{INDENT}hypervolume {volumes}: how much these settings are better than {reference}"
     yield from wrapped(told, width, INDENT)
-
-
-def measured_best(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Return the best that a journal has measured, without its configuration: a trial; of several outcomes a front."""
-    known = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided]
-    if json.loads(campaign.identity.get("further_outcomes", "[]")):
-        return _measured_front(campaign, known)
-    sign = 1.0 if json.loads(campaign.identity["outcome.maximise"]) else -1.0
-    best = max(known, key=lambda t: sign * (t.outcome or 0.0), default=None)
-    if best is None:
-        return {}
-    unit = json.loads(campaign.identity.get("outcome.unit", '""'))
-    which = {"trial": best.trial, "control_set": best.control_set}
-    return {"best_trial": {**which, "outcome": best.outcome, "name": campaign.outcome, "unit": unit}}
-
-
-def _measured_front(campaign: CampaignRow, known: Sequence[TrialRow]) -> Mapping[str, Any]:
-    further = json.loads(campaign.identity["further_outcomes"])
-    rows = [t for t in known if len(t.further) == len(further)]
-    if not rows:
-        return {}
-    names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one
-    first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}
-    signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
-    floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
-    values = signs * np.array([[t.outcome, *t.further.values()] for t in rows], dtype=float)
-    kept = np.flatnonzero(non_dominated(values))
-    volume = hypervolume(values, reference_point(values, signs * floors))
-    return {"pareto_trials": [rows[i].trial for i in kept], "hypervolume": volume}

@@ -10,7 +10,7 @@ import pytest
 from rigctl.config import load
 from rigctl.config.load import load_text
 from rigctl.config.problem import COLUMNS
-from rigctl.console.export import _trial_columns
+from rigctl.console.journals import _trial_columns
 from rigctl.core.experiment.marginals.conditional import Stretched
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome
