@@ -150,7 +150,7 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
     return sent
 
 
-# who hears of a campaign, as its configuration says -----------------------------------------------------------------------
+# who hears of a campaign ----------------------------------------------------------------------------------------------
 
 
 def told(loaded: LoadedConfig) -> Mapping[str, Any] | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import Any, Final, TextIO
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.backup import Backup, back_up, keep_newest, named
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.journal.recovering import Loss, recover_journal, told
+from rigctl.campaign.journal.recovering import Loss, recover_journal
+from rigctl.campaign.journal.recovering import told as told_loss
 from rigctl.campaign.journal.rows import (
     ActRow,
     AlarmRow,
@@ -27,7 +28,6 @@ from rigctl.campaign.journal.rows import (
     ByHand,
     DoseRow,
     EventRow,
-    IdleRow,
     ImportRow,
     LedgerRow,
     MeasurementRow,
@@ -174,7 +174,7 @@ def loss_json(loss: Loss) -> Mapping[str, Any]:
     return {
         "file": loss.file,
         "ok": not loss.left,
-        "lost": told(loss) if not loss.nothing else [],
+        "lost": told_loss(loss) if not loss.nothing else [],
         "trials": loss.trials,
         "tables": loss.tables,
         "trials_closed": loss.closed,
@@ -196,13 +196,13 @@ def loss_lines(loss: Loss, directory: Path) -> Sequence[str]:
     )
     following = f"look at what it holds, then go on: `rigctl run CONFIG --state {directory}`"
     return [
-        *(f"{loss.file}: {phrase}" for phrase in told(loss)),
+        *(f"{loss.file}: {phrase}" for phrase in told_loss(loss)),
         f"{new}: {counted(loss.trials, 'trial')}, {held}",
         following,
     ]
 
 
-# records for other programs ----------------------------------------------------------------------------------------------
+# records for other programs -------------------------------------------------------------------------------------------
 
 
 def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
@@ -223,14 +223,13 @@ def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> No
 
 def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:
     """Write all records of one kind, as `csv` or `jsonl`."""
-    space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
     rows = list(records(campaign, what))
     if form == "jsonl":
         out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
-    bare = _trial_columns(space, outcomes) if what == Records.TRIALS else _columns(what)
-    header = list(rows[0]) if rows else bare
-    writer = csv.DictWriter(out, header, lineterminator="\n")
+    loaded = campaign.loaded
+    bare = _trial_columns(loaded.problem.space, loaded.rig.outcome_names) if what == Records.TRIALS else _columns(what)
+    writer = csv.DictWriter(out, list(rows[0]) if rows else bare, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
 
@@ -246,126 +245,133 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     reader, loaded = campaign.reader, campaign.loaded
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
-        handed = Handed(reader.people.suggestions(), reader.people.imports())
+        columns = _of_trials(space, outcomes, Handed(reader.people.suggestions(), reader.people.imports()))
         over = [row for row in reader.trials() if row.state.charged]
-        looked = any(row.looks for row in over)
-        yield from ({**_trial(row, space, outcomes, handed), **(_looks(row, space) if looked else {})} for row in over)
+        looked = _of_looks(space) if any(row.looks for row in over) else {}
+        yield from ({name: cell_of(row) for name, cell_of in {**columns, **looked}.items()} for row in over)
         return
-    sources: Mapping[str, Iterable[Any]] = {
-        "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
-        "measurements": reader.measurements(),
-        "events": reader.events(),
-        "doses": reader.doses.rows(),
-        "alarms": reader.alarms.rows(),
-        "acts": reader.people.acts(),
-    }
-    for row in sources[what]:
+    for row in _RECORDS[what][1](reader):
         cells = told(row)
         if what == Records.LEDGER:
             cells = {"trial": cells.pop("trial"), **cells, "amount": exact(row.amount)}
         yield cells
 
 
-def _amended(reader: Reader) -> Iterator[LedgerRow]:
-    """Yield what amended costs add to the ledger or take from it, so that its sum is what was spent."""
+def _ledger(reader: Reader) -> Iterator[LedgerRow]:
+    """Yield the ledger with what amended costs add or take, and what no trial used: its sum is what was spent.
+
+    What no trial used is of the kind `idle`, with the trial that came after it.
+    """
+    yield from reader.ledger()
     imported = {row.trial for row in reader.trials() if row.imported}
     for made in reader.people.corrections():
         if made.becomes.amount is not None and made.trial not in imported:
             difference = made.becomes.amount - (made.was.amount or 0)
             yield LedgerRow("amended", "amended", None, "trial", difference, note=made.why, trial=made.trial)
+    for row in reader.idle.rows():
+        yield LedgerRow(row.meter, "idle", row.quantity, row.unit, row.amount, note=row.note, trial=row.before_trial)
 
 
-def _idle(row: IdleRow) -> LedgerRow:
-    """Return what no trial used in the ledger's columns: of the kind `idle`, with the trial that came after it."""
-    return LedgerRow(row.meter, "idle", row.quantity, row.unit, row.amount, note=row.note, trial=row.before_trial)
+_RECORDS: Final[Mapping[str, tuple[type[Any], Callable[[Reader], Iterable[Any]]]]] = MappingProxyType(
+    {
+        "ledger": (LedgerRow, _ledger),
+        "measurements": (MeasurementRow, lambda reader: reader.measurements()),
+        "events": (EventRow, lambda reader: reader.events()),
+        "doses": (DoseRow, lambda reader: reader.doses.rows()),
+        "alarms": (AlarmRow, lambda reader: reader.alarms.rows()),
+        "acts": (ActRow, lambda reader: reader.people.acts()),
+    }
+)
+"""Records that are no trials: what each is, and where they are read."""
 
 
 def _columns(what: str) -> Sequence[str]:
     """Return the columns of records that are no trials."""
-    names = [field.name for field in fields(_ROWS[what])]
+    names = [field.name for field in fields(_RECORDS[what][0])]
     return ["trial", *(n for n in names if n != "trial")] if what == Records.LEDGER else names
-
-
-def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
-    setpoints = (f"setpoint.{name}" for name in space.names)
-    others = ("cost_estimated", "started", "ended", "origin", "because")
-    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others, *OF_PEOPLE)
-
-
-_ROWS: Final = MappingProxyType(
-    {
-        "ledger": LedgerRow,
-        "measurements": MeasurementRow,
-        "events": EventRow,
-        "doses": DoseRow,
-        "alarms": AlarmRow,
-        "acts": ActRow,
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Handed:
     """Holds what a person was handed, or has brought, by number."""
 
-    suggestions: Mapping[int, SuggestionRow]
-    imports: Mapping[int, ImportRow]
+    suggestions: Mapping[int, SuggestionRow] = field(default_factory=dict)
+    imports: Mapping[int, ImportRow] = field(default_factory=dict)
 
 
-OF_PEOPLE = (
-    *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed", "hand.cost_then"),
-    *("hand.noise_sd", "hand.noise_factor"),
-    *("corrected.void", "corrected.amended", "corrected.why"),
-)
+Cell = Callable[[TrialRow], object]
+"""What stands of a trial in one column."""
 
 
-def _trial(row: TrialRow, space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping[str, Any]:
-    recorded = row.state is State.RECORDED
-    values = (
-        row.trial,
-        row.state.value,
-        "" if row.proposal is None else row.proposal.phase,
-        set_label(row.control_set),
-        *(row.setpoints.get(name) for name in space.names),
-        *(row.measured.get(name) for name in space.names),
-        row.outcome if recorded else None,
-        *(row.further.get(name) if recorded else None for name in outcomes[1:]),
-        exact(row.cost),
-        row.estimated,
-        row.started_utc,
-        row.ended_utc,
-        IMPORTED if row.imported else row.origin,
-        row.because,
-        *_of_people(row, handed),
-    )
-    return dict(zip(_trial_columns(space, outcomes), values, strict=True))
+def _trial_columns(space: Space, outcomes: Sequence[str]) -> Sequence[str]:
+    return list(_of_trials(space, outcomes, Handed()))
 
 
-def _looks(row: TrialRow, space: Space) -> Mapping[str, float | None]:
-    """Return what the variables read before the decision, and those readings' standard deviation, in columns."""
-    looks = {name: row.looks.get(name) for name in space.names}
-    values = {f"{LOOK}.{name}": None if look is None else look.value for name, look in looks.items()}
-    sds = {f"{LOOK_SD}.{name}": None if look is None else look.sd for name, look in looks.items()}
-    return values | sds
+def _of_trials(space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping[str, Cell]:
+    """Return the columns of trials."""
+
+    def part(of: str, name: str) -> Cell:
+        return lambda row: getattr(row, of).get(name)
+
+    def outcome(name: str) -> Cell:
+        mine = (lambda row: row.outcome) if name == outcomes[0] else part("further", name)
+        return lambda row: mine(row) if row.state is State.RECORDED else None
+
+    return {
+        "trial": lambda row: row.trial,
+        "state": lambda row: row.state.value,
+        "phase": lambda row: "" if row.proposal is None else row.proposal.phase,
+        "control_set": lambda row: set_label(row.control_set),
+        **{f"setpoint.{name}": part("setpoints", name) for name in space.names},
+        **{name: part("measured", name) for name in space.names},
+        **{name: outcome(name) for name in outcomes},
+        "cost": lambda row: exact(row.cost),
+        "cost_estimated": lambda row: row.estimated,
+        "started": lambda row: row.started_utc,
+        "ended": lambda row: row.ended_utc,
+        "origin": lambda row: IMPORTED if row.imported else row.origin,
+        "because": lambda row: row.because,
+        **_of_people(handed),
+    }
 
 
-def _of_people(row: TrialRow, handed: Handed) -> tuple[object, ...]:
-    known = row.by_hand or ByHand()
-    source = None if known.imported is None else handed.imports[known.imported]
-    return (
-        known.date,
-        known.operator,
-        known.batch,
-        row.remark,
-        "" if known.suggestion is None else set_label(handed.suggestions[known.suggestion].control_set),
-        known.departed,
-        None if known.amount is None else exact(known.amount),
-        None if source is None else source.noise_sd,
-        None if source is None else source.noise_factor,
-        VOID if row.voided else "",
-        "; ".join(was for c in row.corrected for was in _was(c.was)),
-        "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),
-    )
+def _of_looks(space: Space) -> Mapping[str, Cell]:
+    """Return columns of what the variables read before the decision, and those readings' standard deviation."""
+
+    def read(name: str, part: str) -> Cell:
+        return lambda row: getattr(row.looks.get(name), part, None)
+
+    return {f"{LOOK}.{n}": read(n, "value") for n in space.names} | {
+        f"{LOOK_SD}.{n}": read(n, "sd") for n in space.names
+    }
+
+
+def _of_people(handed: Handed) -> Mapping[str, Cell]:
+    """Return columns of what people did and said."""
+
+    def known(of: Callable[[ByHand], object]) -> Cell:
+        return lambda row: of(row.by_hand or ByHand())
+
+    def suggested(by_hand: ByHand) -> str:
+        return "" if by_hand.suggestion is None else set_label(handed.suggestions[by_hand.suggestion].control_set)
+
+    def source(part: str) -> Cell:
+        return known(lambda by_hand: getattr(handed.imports[by_hand.imported], part) if by_hand.imported else None)
+
+    return {
+        "hand.date": known(lambda by_hand: by_hand.date),
+        "hand.operator": known(lambda by_hand: by_hand.operator),
+        "hand.batch": known(lambda by_hand: by_hand.batch),
+        "hand.note": lambda row: row.remark,
+        "hand.suggested": known(suggested),
+        "hand.departed": known(lambda by_hand: by_hand.departed),
+        "hand.cost_then": known(lambda by_hand: None if by_hand.amount is None else exact(by_hand.amount)),
+        "hand.noise_sd": source("noise_sd"),
+        "hand.noise_factor": source("noise_factor"),
+        "corrected.void": lambda row: VOID if row.voided else "",
+        "corrected.amended": lambda row: "; ".join(was for c in row.corrected for was in _was(c.was)),
+        "corrected.why": lambda row: "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),
+    }
 
 
 def _was(before: Amendment) -> Iterator[str]:
