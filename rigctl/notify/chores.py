@@ -47,7 +47,6 @@ class Looker:
     """Looks at a campaign, going on from its last look; mutable, used by one thread."""
 
     directory: Path
-    facts: Facts | None = None
     numbers: Numbers | None = None
     """As last seen."""
 
@@ -57,25 +56,19 @@ class Looker:
         Raises:
             UsageError, JournalError: there is no campaign here, or its journal cannot be read.
         """
-        status = answered(self.directory, STATUS_S)
-        now = datetime.now(UTC)
+        status, before = answered(self.directory, STATUS_S), None if self.numbers is None else self.numbers.facts
+        now, journal = datetime.now(UTC), self.directory / FILE_NAME
         with at_one_instant(self.directory) as reader:
             alive = campaign_here(self.directory) is not None
-            self.facts = gather(reader, None, status, now, before=self.facts, alive=alive)
+            facts = gather(reader, None, status, now, before=before, alive=alive)
             dosed = dict(reader.doses.by_pump_ml(0.0))
-        free = None
+        free = size = None
         with suppress(OSError):
             found = os.statvfs(self.directory)
             free = found.f_bavail * found.f_frsize
-        self.numbers = Numbers(self.facts, dosed, status, free, self._size())
+            size = sum(file.stat().st_size for file in (journal, log_of(journal)) if file.exists())
+        self.numbers = Numbers(facts, dosed, status, free, size)
         return self.numbers
-
-    def _size(self) -> int | None:
-        journal = self.directory / FILE_NAME
-        try:
-            return sum(file.stat().st_size for file in (journal, log_of(journal)) if file.exists())
-        except OSError:
-            return None
 
 
 def summary(setup: Setup) -> str:
@@ -271,6 +264,11 @@ _EXCHANGES: Final = (
     ("failed", "rigctl_bus_failed_exchanges", "Exchanges without a good answer since the process began."),
     ("repeated", "rigctl_bus_repeated_reads", "Reads that were asked again since the process began."),
 )
+_DOSED: Final = "rigctl_dosed_milliliters"
+_COUNTERS: Final = (_DOSED, *(name for _, name, _ in _EXCHANGES))
+"""Metrics that only rise; all others are gauges."""
+Description = tuple[str, str, Sequence[str], Iterable[tuple[Sequence[str], float]]]
+"""A metric's name, help text, names of its labels, and samples: values of the labels, and the number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,85 +285,61 @@ class Numbers:
 
 
 def families(numbers: Numbers) -> Iterator[Metric]:
-    """Yield every metric; those whose value is not known are left out."""
-    yield from _campaign(numbers)
-    yield from _process(numbers)
-    yield from _readings(numbers.status)
+    """Yield every metric; those whose value is not known have no sample."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - an extra
+
+    for name, help_, labels, samples in (*_campaign(numbers), *_process(numbers.status or Status()), *_host(numbers)):
+        kind = CounterMetricFamily if name in _COUNTERS else GaugeMetricFamily
+        family: Any = kind(name, help_, labels=labels)
+        for values, number_ in samples:
+            family.add_metric([str(value) for value in values], float(number_))
+        yield family
 
 
-def _campaign(numbers: Numbers) -> Iterator[Metric]:
+def _campaign(numbers: Numbers) -> Iterator[Description]:
     facts = numbers.facts
-    currency, outcome = facts.labels.currency, facts.labels.outcome
+    money, outcome, best, word = facts.money, facts.labels.outcome, facts.best, facts.phase.word
     states = Counter(row.state for row in facts.course.rows)
-    yield _gauge("rigctl_trials", "Trials by state.", ("state",), [((s,), states[s]) for s in State])
-    spent, budget = (((currency,), facts.money.spent),), (((currency,), facts.money.budget),)
-    yield _gauge("rigctl_money_spent", "What the campaign has cost so far.", ("currency",), spent)
-    yield _gauge("rigctl_money_budget", "What it may cost.", ("currency",), budget)
-    if facts.money.operated:
-        operated = (((currency,), facts.money.operated),)
-        yield _gauge(
-            "rigctl_money_production", "What batches for production have cost so far.", ("currency",), operated
-        )
-    first = facts.best
-    best = [] if first is None or first.outcome is None else [((outcome.name, outcome.unit), first.outcome)]
-    yield _gauge("rigctl_best_outcome", "Best outcome measured so far.", ("outcome", "unit"), best)
-    standing = Counter(a.severity.name for a in numbers.facts.alarms if a.standing)
-    yield _gauge(
-        "rigctl_alarms_standing",
-        "Alarms whose cause has not gone, by severity.",
-        ("severity",),
-        [((name,), standing[name]) for name in LEVELS],
-    )
-    yield _gauge("rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), [((), facts.unseen)])
-    word = facts.phase.word
-    phases = [((phase,), float(phase == word)) for phase in dict.fromkeys((*PHASES, word))]
-    yield _gauge("rigctl_phase", "What the campaign does: 1 for that, else 0.", ("phase",), phases)
-    doses = [((pump,), ml) for pump, ml in numbers.dosed_ml.items()]
-    yield _counter("rigctl_dosed_milliliters", "What pumps have given, by pump.", ("pump",), doses)
+    standing = Counter(a.severity.name for a in facts.alarms if a.standing)
+    phases = [((phase,), phase == word) for phase in dict.fromkeys((*PHASES, word))]
+    measured = None if best is None else best.outcome
+    yield "rigctl_trials", "Trials by state.", ("state",), [((s,), states[s]) for s in State]
+    for name, help_, amount in (
+        ("rigctl_money_spent", "What the campaign has cost so far.", money.spent),
+        ("rigctl_money_budget", "What it may cost.", money.budget),
+        ("rigctl_money_production", "What batches for production have cost so far.", money.operated or None),
+    ):
+        if amount is not None:
+            yield name, help_, ("currency",), [((facts.labels.currency,), amount)]
+    labels = ("outcome", "unit")
+    yield "rigctl_best_outcome", "Best outcome measured so far.", labels, _one(measured, outcome.name, outcome.unit)
+    by_severity = [((name,), standing[name]) for name in LEVELS]
+    yield "rigctl_alarms_standing", "Alarms whose cause has not gone, by severity.", ("severity",), by_severity
+    yield "rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), _one(facts.unseen)
+    yield "rigctl_phase", "What the campaign does: 1 for that, else 0.", ("phase",), phases
+    yield _DOSED, "What pumps have given, by pump.", ("pump",), [((p,), ml) for p, ml in numbers.dosed_ml.items()]
 
 
-def _process(numbers: Numbers) -> Iterator[Metric]:
-    status = numbers.status
-    yield _gauge("rigctl_up", "Whether the campaign runs and answers.", (), [((), float(status is not None))])
-    watch = {} if status is None else status.watch
+def _process(status: Status) -> Iterator[Description]:
     for key, name, help_ in _WATCH:
-        yield _gauge(name, help_, (), [((), watch[key])] if key in watch else [])
-    decision_s = [] if status is None or status.decision_s is None else [((), status.decision_s)]
-    yield _gauge("rigctl_decision_seconds", "How long the last decision took.", (), decision_s)
+        yield name, help_, (), _one(status.watch.get(key))
+    yield "rigctl_decision_seconds", "How long the last decision took.", (), _one(status.decision_s)
     for key, name, help_ in _EXCHANGES:
-        by_bus = [((url,), counts[key]) for url, counts in ({} if status is None else status.buses).items()]
-        yield _counter(name, help_, ("bus",), by_bus)
+        yield name, help_, ("bus",), [((url,), counts[key]) for url, counts in status.buses.items()]
+    read = {name: seen for name, seen in status.readings.items() if seen.value is not None}
+    values = [sample for name, seen in read.items() for sample in _one(seen.value, name, seen.unit)]
+    ages = [sample for name, seen in read.items() for sample in _one(seen.age_s, name)]
+    yield "rigctl_reading", "What the watch has read last.", ("name", "unit"), values
+    yield "rigctl_reading_age_seconds", "How old that is.", ("name",), ages
+
+
+def _host(numbers: Numbers) -> Iterator[Description]:
+    yield "rigctl_up", "Whether the campaign runs and answers.", (), _one(numbers.status is not None)
     free, size = numbers.disk_free_bytes, numbers.journal_bytes
-    disk = "Free space on the disk of the state directory."
-    yield _gauge("rigctl_disk_free_bytes", disk, (), [] if free is None else [((), free)])
-    yield _gauge("rigctl_journal_bytes", "Size of the journal and its log.", (), [] if size is None else [((), size)])
+    yield "rigctl_disk_free_bytes", "Free space on the disk of the state directory.", (), _one(free)
+    yield "rigctl_journal_bytes", "Size of the journal and its log.", (), _one(size)
 
 
-def _readings(status: Status | None) -> Iterator[Metric]:
-    known = [] if status is None else [(n, r) for n, r in status.readings.items() if r.value is not None]
-    values = [((name, reading.unit), reading.value or 0.0) for name, reading in known]
-    yield _gauge("rigctl_reading", "What the watch has read last.", ("name", "unit"), values)
-    ages = [((name,), reading.age_s) for name, reading in known if reading.age_s is not None]
-    yield _gauge("rigctl_reading_age_seconds", "How old that is.", ("name",), ages)
-
-
-Samples = Iterable[tuple[Sequence[str], float]]
-
-
-def _gauge(name: str, help_: str, labels: Sequence[str], samples: Samples) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 - an extra
-
-    return _filled(GaugeMetricFamily(name, help_, labels=labels), samples)
-
-
-def _counter(name: str, help_: str, labels: Sequence[str], samples: Samples) -> Metric:
-    from prometheus_client.core import CounterMetricFamily  # noqa: PLC0415 - an extra
-
-    return _filled(CounterMetricFamily(name, help_, labels=labels), samples)
-
-
-def _filled(family: Any, samples: Samples) -> Metric:
-    for labels, value in samples:
-        family.add_metric([str(label) for label in labels], float(value))
-    metric: Metric = family
-    return metric
+def _one(value: float | None, *labels: str) -> list[tuple[Sequence[str], float]]:
+    """Return the one sample of a metric; none where its value is not known."""
+    return [] if value is None else [(labels, value)]

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time, tzinfo
 from typing import Final
 
-from rigctl.campaign.journal.alarms import AlarmKey, Alarms, AlarmState, Minded, Raised
+from rigctl.campaign.journal.alarms import AlarmKey, AlarmMinded, Alarms, AlarmState
+from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.errors import counted
 from rigctl.notify.texts import NewsItem, Notice, Words
 from rigctl.rig.protocols import Severity
@@ -65,7 +66,7 @@ class Gathering:
     _allowed: float = float(BURST)
     _allowed_at_s: float | None = None
 
-    def raised(self, event: Raised, now_s: float) -> None:
+    def raised(self, event: AlarmRow, now_s: float) -> None:
         """Take in an alarm, or the end of one."""
         before, self.book = self.book.states, self.book.taken([event])
         for key, state in self.book.states.items():
@@ -77,7 +78,7 @@ class Gathering:
             self._news(event.key, self.book.states[event.key], now_s)
         self._forget()
 
-    def minded(self, event: Minded, now_s: float) -> None:
+    def minded(self, event: AlarmMinded, now_s: float) -> None:
         """Take in that somebody has seen an alarm, has shelved it, or ended that."""
         key = event.key
         if event.verb in ("ack", "shelve"):

@@ -25,7 +25,8 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from rigctl import system
-from rigctl.campaign.journal.alarms import Alarms, Minded, Raised
+from rigctl.campaign.journal.alarms import AlarmMinded, Alarms
+from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.codec import typed
 from rigctl.errors import RigctlError
 from rigctl.notify.gathering import MOST, Delivery, Gathering, SignOfLife, SummaryClock, phase_words
@@ -67,12 +68,12 @@ class NotifierLoop:
 
     setup: Setup
     beside: Send
+    summary: Callable[[Setup], str]
+    """Says how the campaign stands, for the day's summary; may take long."""
     clock: Callable[[], float] = time.monotonic
     wall: Callable[[], datetime] = lambda: datetime.now(UTC)
     services: Callable[[], tuple[MessageService, ...]] | None = None
     """Finds who is told; None: by the URLs that the setup names."""
-    summary: Callable[[Setup], str] | None = None
-    """Says how the campaign stands, for the day's summary; may take long."""
     receivers: list[Receiver] = field(default_factory=list)
     held: deque[Notice] = field(default_factory=lambda: deque(maxlen=MOST))
     """Waits until it is known who is told."""
@@ -109,16 +110,12 @@ class NotifierLoop:
 
     def take(self, told: Mapping[str, Any]) -> None:
         """Take in a line."""
-        now_s = self.clock()
+        now_s, what = self.clock(), {name: value for name, value in told.items() if name != "event"}
         match told["event"]:
             case "alarm":
-                severity = Severity(told["severity"])
-                words = told["kind"], told["source"], told["message"], told["utc"], told["at_s"]
-                raised = Raised(severity, *words, state=told["state"], action=told["action"])
-                self.gathering.raised(raised, now_s)
+                self.gathering.raised(typed(AlarmRow, {"trial": None, **what}), now_s)
             case "minded":
-                minded = Minded(**{name: value for name, value in told.items() if name != "event"})
-                self.gathering.minded(minded, now_s)
+                self.gathering.minded(AlarmMinded(**what), now_s)
             case "tick":
                 if self._alive is not None:
                     self._alive.looked(now_s)
@@ -134,12 +131,12 @@ class NotifierLoop:
                 self._ended = True
             case "ended":
                 self._ended = True
-                self._flush()
+                self._gathered(now_s, at_once=True)
                 self._put(self.words.of_end(told["ending"], told["reason"], told["facts"], safe=told["safe"]))
 
     def closed(self) -> None:
         """Note that the controller has gone, and tell of it unless its campaign has ended."""
-        self._flush()
+        self._gathered(self.clock(), at_once=True)
         if not self._ended:
             self._put(self.words.of_silence(self._failed, started=self._started))
 
@@ -149,9 +146,7 @@ class NotifierLoop:
         """Begin whatever is due; returns at once."""
         now_s = self.clock()
         self._find_services(now_s)
-        message = self.gathering.due(now_s)
-        if message is not None:
-            self._put(message)
+        self._gathered(now_s)
         if self._daily is not None and self._daily.due(self.wall()):
             self._summarise()
         for receiver in self.receivers:
@@ -165,8 +160,8 @@ class NotifierLoop:
         """Tell whether nothing waits to be delivered."""
         return not any(r.delivery.waiting for r in self.receivers)
 
-    def _flush(self) -> None:
-        message = self.gathering.due(self.clock(), at_once=True)
+    def _gathered(self, now_s: float, *, at_once: bool = False) -> None:
+        message = self.gathering.due(now_s, at_once=at_once)
         if message is not None:
             self._put(message)
 
@@ -247,14 +242,11 @@ class NotifierLoop:
 
     def _summarise(self) -> None:
         made: list[str] = []
-        summary = self.summary
-        if summary is None:
-            return
 
         def done(trouble: str) -> None:
             self._put(self.words.of_day(made[0] if made else f"How the campaign stands cannot be said: {trouble}"))
 
-        self.beside(lambda: made.append(summary(self.setup)), done)
+        self.beside(lambda: made.append(self.summary(self.setup)), done)
 
     def _what_is_wrong(self, now_s: float) -> str:
         worrying = [r.trouble for r in self.receivers if r.delivery.worrying(now_s) or r.stuck >= STUCK]
@@ -296,7 +288,7 @@ def main() -> None:
 
     chores = Chores(setup)
     chores.begin()
-    notifier = NotifierLoop(setup, in_a_thread(results), summary=summary)
+    notifier = NotifierLoop(setup, in_a_thread(results), summary)
     _serve(notifier, lines, results, lambda: chores.trouble)
     chores.end(LAST_NUMBERS_S)
     os._exit(0)  # without waiting for threads that hang

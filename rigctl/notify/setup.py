@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigctl.campaign.events import (
-    AlarmRaised,
-    CampaignEnded,
-    CampaignEvent,
-    CampaignStarted,
-    PhaseChanged,
-)
+from rigctl.campaign.events import AlarmRaised, CampaignEnded, CampaignEvent, CampaignStarted, PhaseChanged
 from rigctl.campaign.journal.alarms import AlarmMinded, Shelf
 from rigctl.codec import plain
 from rigctl.core.experiment.money import to_units
@@ -57,10 +51,9 @@ def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[
     when = {"at_s": at_s, "utc": utc}
     match event:
         case AlarmRaised(alarm):
-            what = {**plain(alarm), "severity": int(alarm.severity)}
-            return {"event": "alarm", **when, **what}
+            return {"event": "alarm", **when, **plain(alarm)}
         case AlarmMinded():
-            return {"event": "minded", **when, **plain(event)}
+            return {"event": "minded", **plain(event), **when}
         case PhaseChanged():
             return {"event": "phase", "phase": event.phase, "why": event.why}
         case CampaignStarted():

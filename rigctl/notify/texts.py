@@ -75,10 +75,11 @@ class Words:
             lines.append(f"Now: {phase}.")
         lines.append(_to_do(stand))
         if not stand:
-            return Notice(self._titled(_over_title(ordered)), "\n\n".join(lines), "success")
+            return Notice(self._titled(_title("over", ordered)), "\n\n".join(lines), "success")
         worst = max(n.state.severity for n in stand)
         tone: Tone = "failure" if worst is Severity.INVALID or _trips(stand) else "warning"
-        return Notice(self._titled(_title(stand)), "\n\n".join(lines), tone if worst > Severity.MINOR else "info")
+        title = _title(SEVERITIES.get(stand[0].state.severity, "note"), stand)
+        return Notice(self._titled(title), "\n\n".join(lines), tone if worst > Severity.MINOR else "info")
 
     def of_start(self, trials: int, lost: int | None) -> Notice:
         """Return what is told when a campaign begins, or goes on."""
@@ -140,16 +141,9 @@ class Words:
         return f"{head}\n(since {self.time(state.since)}{trial}{times})\n{does}{back}{often}"
 
 
-def _title(news: Sequence[NewsItem]) -> str:
-    first = news[0].state
-    word = SEVERITIES.get(first.severity, "note")
-    if len(news) == 1:
-        return f"{word}, {first.source}"
-    return f"{word}, {first.source}, and {counted(len(news) - 1, 'other')}"
-
-
-def _over_title(news: Sequence[NewsItem]) -> str:
-    return f"over, {news[0].state.source}" + (f", and {counted(len(news) - 1, 'other')}" if len(news) > 1 else "")
+def _title(word: str, news: Sequence[NewsItem]) -> str:
+    more = f", and {counted(len(news) - 1, 'other')}" if len(news) > 1 else ""
+    return f"{word}, {news[0].state.source}{more}"
 
 
 def _trips(news: Sequence[NewsItem]) -> bool:

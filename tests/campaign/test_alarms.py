@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.alarms import Alarms, Begun, Minded, Raised, pressing, shelved_words, worst
+from rigctl.campaign.journal.alarms import AlarmMinded, Alarms, Begun, pressing, shelved_words, worst
+from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -24,7 +25,8 @@ def utc(at_s: float) -> str:
 
 
 def raised(at_s, source, kind, severity=MAJOR, *, state="once", message="", action=""):
-    return Raised(severity, kind, source, message, utc(at_s), at_s, round(at_s), state=state, action=action)
+    said = {"kind": kind, "state": state, "action": action}
+    return AlarmRow(None, severity, source, message, utc(at_s), at_s, alarm=round(at_s), **said)
 
 
 def begins(at_s, source, kind, severity=MAJOR, **more):
@@ -36,7 +38,7 @@ def ends(at_s, source, kind, **more):
 
 
 def minded(at_s, verb, first, seconds=0.0):
-    return Minded(verb, *first.key, seconds, "Ada", "seen", utc(at_s), at_s, first.alarm)
+    return AlarmMinded(verb, *first.key, seconds, "Ada", "seen", utc(at_s), at_s, first.alarm)
 
 
 def seen(*events, at_s=1e6):
@@ -151,7 +153,7 @@ def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
     whole = Alarms().taken(events)
     assert Alarms().taken(events[:looks_at]).taken(events[looks_at:]) == whole
     shown = whole.shown(100.0, utc(100))
-    assert sum(a.count for a in shown) <= sum(isinstance(e, Raised) for e in events)
+    assert sum(a.count for a in shown) <= sum(isinstance(e, AlarmRow) for e in events)
     assert [a for a in shown if a.standing and a.until] == []
     assert [a.condition for a in shown] == sorted(
         (a.condition for a in shown), key=["stands", "acknowledged", "over", "settled"].index

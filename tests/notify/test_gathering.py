@@ -5,7 +5,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from rigctl.campaign.journal.alarms import Minded, Raised
+from rigctl.campaign.journal.alarms import AlarmMinded
+from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Gathering, SignOfLife, SummaryClock
 from rigctl.notify.texts import Words
 from rigctl.rig.protocols import Severity
@@ -29,7 +30,8 @@ class Day:
         return (BEGIN + timedelta(seconds=self.now_s - 1000.0)).isoformat()
 
     def alarm(self, source, kind, severity=MAJOR, *, state="once", action="", message=""):
-        what = Raised(severity, kind, source, message or kind, self.utc(), self.now_s, state=state, action=action)
+        said = {"kind": kind, "state": state, "action": action}
+        what = AlarmRow(None, severity, source, message or kind, self.utc(), self.now_s, **said)
         self.gathering.raised(what, self.now_s)
 
     def begins(self, source, kind, severity=MAJOR, **more):
@@ -39,7 +41,7 @@ class Day:
         self.alarm(source, kind, MINOR, state="over")
 
     def minded(self, verb, source, kind, seconds=0.0):
-        what = Minded(verb, kind, source, seconds, "Ada", "", self.utc(), self.now_s)
+        what = AlarmMinded(verb, kind, source, seconds, "Ada", "", self.utc(), self.now_s)
         self.gathering.minded(what, self.now_s)
 
     def wait(self, seconds, step_s=1.0):

@@ -68,7 +68,7 @@ def test_the_numbers_are_those_of_the_journal_and_the_campaign(directory, tmp_pa
         ("rigctl_trials", "RECORDED"): 2.0,
         ("rigctl_trials", "FAILED"): 0.0,
         ("rigctl_money_spent", "EUR"): 0.16,
-        ("rigctl_money_budget", "EUR"): looker.facts.money.budget,
+        ("rigctl_money_budget", "EUR"): looker.numbers.facts.money.budget,
         ("rigctl_best_outcome", "g", "y"): 1.7,
         ("rigctl_alarms_standing", "MAJOR"): 1.0,
         ("rigctl_alarms_standing", "MINOR"): 1.0,

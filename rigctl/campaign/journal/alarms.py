@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
+from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
-from rigctl.rig.values import AlarmMark
 
 LONGEST_SHELF_S: Final = 24 * 3600.0
 """An alarm that may be silent for longer should not be one: shelving is for a shift (ISA-18.2, 7.2.4)."""
@@ -29,28 +29,6 @@ AlarmKey = tuple[str, str]
 """Kind and source."""
 Condition = Literal["stands", "acknowledged", "over", "settled"]
 """In the order in which they are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """Something was raised once."""
-
-    severity: Severity
-    kind: str
-    source: str
-    message: str
-    utc: str
-    at_s: float
-    """Campaign time."""
-    alarm: int = 0
-    """Its number in the journal."""
-    trial: int | None = None
-    state: AlarmMark = "once"
-    action: Action | Literal[""] = ""
-
-    @property
-    def key(self) -> AlarmKey:
-        return self.kind, self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +43,14 @@ class AlarmMinded:
     """Rig time for which it is shelved."""
     who: str
     why: str
+    utc: str = ""
+    at_s: float = 0.0
+    alarm: int = 0
+    """The number that the person named; `kind` and `source` are of that one."""
 
     @property
     def key(self) -> AlarmKey:
         return self.kind, self.source
-
-
-@dataclass(frozen=True, slots=True)
-class Minded(AlarmMinded):
-    """The same, and when it was."""
-
-    utc: str
-    at_s: float
-    alarm: int = 0
-    """The number that the person named; `kind` and `source` are of that one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +61,7 @@ class Begun:
     at_s: float
 
 
-AlarmEvent = Raised | Minded | Begun
+AlarmEvent = AlarmRow | AlarmMinded | Begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +152,9 @@ class Alarms:
         states, shelves = dict(self.states), dict(self.shelves)
         for event in sorted(events, key=lambda e: (e.at_s, e.utc, _RANK[type(e)])):
             match event:
-                case Raised():
+                case AlarmRow():
                     _raise(states, event)
-                case Minded():
+                case AlarmMinded():
                     _mind(states, shelves, event)
                 case Begun():
                     for key, state in states.items():
@@ -208,7 +180,7 @@ class Alarms:
         return shelf is not None and shelf.holds(now_s, now_utc)
 
 
-_RANK: Final[Mapping[type, int]] = {Begun: 0, Raised: 1, Minded: 2}
+_RANK: Final[Mapping[type, int]] = {Begun: 0, AlarmRow: 1, AlarmMinded: 2}
 _ORDER: Final[tuple[Condition, ...]] = get_args(Condition)
 
 
@@ -241,7 +213,7 @@ def shelved_words(alarm: int, seconds: float) -> str:
     return f"alarm {alarm} for {seconds:g} s"
 
 
-def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
+def _raise(states: dict[AlarmKey, AlarmState], event: AlarmRow) -> None:
     key, before = event.key, states.get(event.key)
     if event.state == "over":
         if before is not None and not before.until:
@@ -278,7 +250,7 @@ def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
     )
 
 
-def _mind(states: dict[AlarmKey, AlarmState], shelves: dict[AlarmKey, Shelf], event: Minded) -> None:
+def _mind(states: dict[AlarmKey, AlarmState], shelves: dict[AlarmKey, Shelf], event: AlarmMinded) -> None:
     key = event.key
     if event.verb == "unshelve":
         shelves.pop(key, None)

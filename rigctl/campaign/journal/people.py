@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
 
-from rigctl.campaign.journal.alarms import AlarmEvent, AlarmKey, Alarms, Begun, Mark, Minded, Raised, shelved_words
+from rigctl.campaign.journal.alarms import AlarmEvent, AlarmKey, AlarmMinded, Alarms, Begun, Mark, shelved_words
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.rows import (
     AcknowledgementRow,
@@ -218,8 +218,8 @@ class AlarmBook(Book):
         """Return all that came after; None: everything."""
         after = after or Mark()
         begun = self._fetch(Begun, "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id", after.start)
-        raised = self._fetch(Raised, "SELECT *, id AS alarm FROM alarms WHERE id > ? ORDER BY id", after.alarm)
-        return (*begun, *raised, *self._fetch(Minded, _MINDED, after.act))
+        raised = self._rows(AlarmRow, "WHERE id > ?", after.alarm)
+        return (*begun, *raised, *self._fetch(AlarmMinded, _MINDED, after.act))
 
     def folded(self, known: Alarms | None = None) -> Alarms:
         """Return all alarms, going on from those that are known: only what came after them is read."""

@@ -226,6 +226,10 @@ class AlarmRow:
     acknowledgement: str = ""
     """What that person noted."""
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.kind, self.source
+
 
 @table(
     "trips",
