@@ -481,13 +481,10 @@ ACTS: Final[Mapping[str, type[Act]]] = MappingProxyType({kind.verb: kind for kin
 # What is asked for ----------------------------------------------------------------------------------------------------
 
 
-def act_of(request: Request) -> Act:
-    """Return the act that a request asks for; what it says is checked where it is applied. Raises as `read_as`."""
-    return read_as(ACTS[request.verb], request)
-
-
 def read_as(kind: type[T], request: Request) -> T:
     """Return what a request asks for as this dataclass, by the names and types of its fields.
+
+    What an act says is checked where it is applied.
 
     Raises:
         UsageError: the request has not the form of that.

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.desk import CampaignPart, StandingNews, Stands
 from rigctl.campaign.instruments import (
@@ -27,7 +26,6 @@ from rigctl.campaign.instruments import (
     out_of_service,
     reopens_s,
     states_now,
-    to_json,
     unavailable,
 )
 from rigctl.campaign.journal.rows import Pin
@@ -37,9 +35,6 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Calibration, Identity
 from rigctl.rig.spec import DeviceSpec, RigSpec
-
-if TYPE_CHECKING:
-    pass
 
 # Who stands where -----------------------------------------------------------------------------------------------------
 
@@ -170,10 +165,6 @@ class Caretaker(CampaignPart):
         for message in _alike(p for p in pins if p.device in rig.pumps):
             self.desk.minor("pumps", message, kind="alike")
         return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
-
-    def upkeep(self) -> list[dict[str, Any]]:
-        """Return every instrument's upkeep for programs, as last judged."""
-        return to_json(self.spec.rig, self.states)
 
     async def keep_calibrations(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> None:
         """Record what instruments say of their calibration; `fresh`: they were calibrated just now."""

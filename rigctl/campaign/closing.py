@@ -53,7 +53,9 @@ async def close_open_trial(
     if open_doses:
         await rig.settle_doses(open_doses)
     trial = await journal.call(lambda j: j.read.open_trial())
-    if trial is None or (trial.state is State.PROPOSED and event in _left_open(trial)):
+    # what was only decided can still be carried out; what has looked waits for no other day
+    left_open = (Event.LOSE,) if trial is not None and trial.looks else (Event.LOSE, Event.ABANDON)
+    if trial is None or (trial.state is State.PROPOSED and event in left_open):
         return None
     if trial.state is State.MEASURED:
         return await journal.call(record, spec.rig, spec.problem, trial.trial)
@@ -74,11 +76,6 @@ async def cancel(campaign: CampaignPart, trial: TrialRow, why: str) -> TrialRow 
 def _moved_nothing(trial: TrialRow) -> bool:
     """Tell whether a trial that is under way was decided only: one that has looked was prepared before that."""
     return trial.state is State.PROPOSED and not trial.looks
-
-
-def _left_open(trial: TrialRow) -> tuple[Event, ...]:
-    """Return what does not end a trial that was decided: it can still be carried out."""
-    return (Event.LOSE,) if trial.looks else (Event.LOSE, Event.ABANDON)
 
 
 async def read_meters(rig: Rig) -> Mapping[str, Reading]:
@@ -175,7 +172,8 @@ def unusable(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> M
     """Return the variables and outcomes whose readings fail a measured trial, and what is wrong with each."""
     readings = {m.name: m for m in journal.read.measurements(number)}
     needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
-    return {name: _what_is_wrong(readings.get(name)) for name in needed if not _usable(readings.get(name))}
+    found = {name: _what_is_wrong(readings.get(name)) for name in needed}
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def cost_so_far(journal: Journal, rig: RigSpec, number: int, now: Mapping[str, Reading]) -> Micros:
@@ -203,8 +201,8 @@ def meter_doubts(journal: Journal, rig: RigSpec, number: int) -> tuple[Mapping[s
 
 
 def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:
-    after = journal.read.meter_readings(number, "after")
-    return _attended(journal, rig, number, after, _event_s(journal, number, Event.MEASURE))
+    measured_s = next(e.at_s for e in journal.read.events(number) if e.event is Event.MEASURE)
+    return _attended(journal, rig, number, journal.read.meter_readings(number, "after"), measured_s)
 
 
 def _end_unmeasured(
@@ -306,10 +304,6 @@ def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
     }
 
 
-def _event_s(journal: Journal, number: int, event: Event) -> float:
-    return next(e.at_s for e in journal.read.events(number) if e.event is event)
-
-
 def _begun_s(journal: Journal, number: int) -> tuple[float, ...]:
     """Return when a trial began, to look or to move; and when it began to move, if it has looked before that."""
     return tuple(e.at_s for e in journal.read.events(number) if e.event in (Event.LOOK, Event.ARM))
@@ -349,11 +343,9 @@ def _last_sign_of_life_s(journal: Journal, number: int) -> float:
     return max(t for t in (armed_s, *beats, *doses, *steps) if t < next_start_s)
 
 
-def _usable(reading: MeasurementRow | None) -> bool:
-    return reading is not None and reading.value is not None and reading.severity < Severity.INVALID
-
-
 def _what_is_wrong(reading: MeasurementRow | None) -> str:
     if reading is None:
         return "not measured"
+    if reading.value is not None and reading.severity < Severity.INVALID:
+        return ""
     return reading.detail or f"INVALID, {reading.count} of {reading.count + reading.invalid} samples could be used"

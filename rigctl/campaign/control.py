@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
@@ -23,7 +22,7 @@ from typing import Any
 import structlog
 
 from rigctl import system
-from rigctl.campaign.lock import UNKNOWN, holder
+from rigctl.campaign.lock import UNKNOWN, holder, peer
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.flaws import Flaw, got
 from rigctl.people import barred, person
@@ -90,9 +89,7 @@ def _recognise(line: socket.socket, directory: Path) -> None:
     Of a process in another PID namespace the kernel gives no number, and where no campaign ever ran nobody has signed:
     then its user must be the directory's owner.
     """
-    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    pid, user, _ = struct.unpack("3i", credentials)
-    known, owner = holder(directory), directory.stat().st_uid
+    (pid, user), known, owner = peer(line), holder(directory), directory.stat().st_uid
     if (pid and str(pid) != known and known != UNKNOWN) or user != owner:
         raise RigctlError(
             f"{directory / FILE_NAME}: process {pid} of user {user} answers, but this campaign is process {known} of "
@@ -152,7 +149,7 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            uid = _uid(writer)
+            _, uid = peer(writer.get_extra_info("socket"))
             if uid not in (system.user(), 0):
                 writer.write(json.dumps(await _refused(uid, verbs, strangers)).encode() + b"\n")
                 await writer.drain()
@@ -206,14 +203,6 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
     except ValueError as error:  # the rest of it is not waited for
         found = f"more than {MAX_REQUEST_BYTES} bytes on one line"
         raise UsageError(Flaw("", "must be a request", got=found)) from error
-
-
-def _uid(writer: asyncio.StreamWriter) -> int:
-    """Return whose process is at the other end, as the kernel has it; see SO_PEERCRED in unix(7)."""
-    credentials = struct.Struct("3i")  # pid, uid, gid
-    line = writer.get_extra_info("socket")
-    _, uid, _ = credentials.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
-    return int(uid)
 
 
 async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:

@@ -174,7 +174,7 @@ class Session:
         self.runner = shared.part(Runner, self.watchman, decider)
         self.care = self.runner.trials.care
         manual = shared.part(Manual, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        ends = self.stop_after_trial, self.go_safe, self._break_off
+        ends = self.stop_after_trial, self.go_safe, lambda why: self.runner.break_off(BY_A_PERSON, why, "hold")
         self.acts = shared.part(Requests, *ends, manual, self.runner.trials.awaiting)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
@@ -234,9 +234,6 @@ class Session:
             self._leave()
         else:
             self.abandon(signal)
-
-    def _break_off(self, why: str) -> None:
-        self.runner.break_off(BY_A_PERSON, why, "hold")
 
     def _leave(self) -> None:
         """End the process for a person who waits no longer, but not before the safe commands are out.

@@ -333,14 +333,18 @@ def _take_file(held: ExitStack, name: str) -> int | None:
 
 def _listener(name: str) -> int:
     """Ask the kernel who listens there; return 0 if it cannot be asked or the process lives in a container."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end, suppress(OSError):
         end.setblocking(False)
-        try:
-            end.connect(f"\0{name}")
-            credentials = end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        except OSError:
-            return 0
-    return int(struct.unpack("3i", credentials)[0])
+        end.connect(f"\0{name}")
+        return peer(end)[0]
+    return 0
+
+
+def peer(line: socket.socket) -> tuple[int, int]:
+    """Return process and user at the other end, as the kernel has them; see SO_PEERCRED in unix(7)."""
+    credentials = struct.Struct("3i")
+    pid, user, _ = credentials.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+    return pid, user
 
 
 def _bus_refusal(refused: Mapping[str, int]) -> Locked:

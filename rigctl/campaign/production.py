@@ -26,7 +26,7 @@ from rigctl.campaign.trial import Decision, State
 from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units
-from rigctl.core.operating.playing import Drift, Memory, remembered
+from rigctl.core.operating.playing import Drift, remembered
 from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
@@ -169,7 +169,7 @@ class Production:
     """Half the 95 % interval for that."""
     spent: Micros
     cost: float | None
-    """Mean of a batch that gave an outcome, or will, currency units."""
+    """Mean of the batches that are whole and metered, currency units."""
     made_of: int = 0
     """Trials that what is run was made of last."""
     learns: bool = False
@@ -184,13 +184,15 @@ class Production:
 def production(reader: Reader) -> Production | None:
     """Return what has come of the batches; None: none has been run."""
     every = [row for row in reader.trials() if row.operated and row.state.charged]
-    memory = _last_memory(every)
+    memories = (remembered(row.policy_state) for row in reversed(every))
+    memory = next((one for one in memories if one is not None), None)
     rows = [row for row in every if memory is None or row.trial >= memory.begun]
     if not rows:
         return None
     good = [row for row in rows if row.outcome is not None and not row.voided]
     outcome, half = _interval([row.outcome for row in good if row.outcome is not None])
     expected, expected_half = _hoped(good)
+    costs = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
     awaited = {row.trial for row in rows if row.state is State.AWAITING}
     counted = Production(
         first=rows[0].trial,
@@ -204,7 +206,7 @@ def production(reader: Reader) -> Production | None:
         expected=expected,
         expected_half=expected_half,
         spent=reader.campaign().operated,
-        cost=_cost(rows),
+        cost=fmean(costs) if costs else None,
     )
     if memory is None:
         return counted
@@ -214,11 +216,6 @@ def production(reader: Reader) -> Production | None:
     return learned if account is None else replace(learned, gained=account.gained, lost=account.lost)
 
 
-def _last_memory(rows: Sequence[TrialRow]) -> Memory | None:
-    memories = (remembered(row.policy_state) for row in reversed(rows))
-    return next((one for one in memories if one is not None), None)
-
-
 def _hoped(good: Sequence[TrialRow]) -> tuple[float | None, float | None]:
     """Return the mean of what was expected of these batches, and half its 95 % interval."""
     hoped = [found for found in map(_expected, good) if found is not None]
@@ -226,12 +223,6 @@ def _hoped(good: Sequence[TrialRow]) -> tuple[float | None, float | None]:
         return None, None
     # of one model, so the errors of all batches are nearly the same one
     return fmean(mean for mean, _ in hoped), half_width(fmean(sd for _, sd in hoped))
-
-
-def _cost(rows: Sequence[TrialRow]) -> float | None:
-    """Return the mean cost of the batches that are whole and metered, currency units."""
-    whole = [to_units(row.cost) for row in rows if row.whole and not row.estimated]
-    return fmean(whole) if whole else None
 
 
 def _phase(row: TrialRow) -> str:

@@ -26,7 +26,6 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.policies.fallback import REPEAT
 from rigctl.errors import PolicyError, counted
 from rigctl.provenance import deciding_code, difference
-from rigctl.rig.spec import MeterSpec
 from rigctl.text import set_label
 
 # All decisions --------------------------------------------------------------------------------------------------------
@@ -135,8 +134,7 @@ def situation_before(reader: Reader, spec: CampaignSpec, row: TrialRow) -> Situa
     """Return all that the decision of a trial depended on."""
     further = [f.name for f in spec.problem.further]
     known = reader.history(spec.problem.space, further, corrections=row.corrections)  # as it was known then
-    history = History.of((o for o in known.observations if o.trial < row.trial), corrections=known.corrections)
-    problem = as_decided(spec.problem, row)
+    problem, history = as_decided(spec.problem, row), _before(known, row.trial)
     return Situation(spec.policy, reader.policy_state(before=row.trial), problem, history, row.seed)
 
 
@@ -157,12 +155,8 @@ def prices(reader: Reader, spec: CampaignSpec) -> tuple[Price, ...]:
     amounts: dict[str, dict[int, Micros]] = {}
     for line in reader.ledger():
         amounts.setdefault(line.meter, {})[line.trial] = line.amount
-    return tuple(_price(meter, amounts[meter.name]) for meter in spec.rig.meters if meter.name in amounts)
-
-
-def _price(meter: MeterSpec, amounts: dict[int, Micros]) -> Price:
-    units, per = PER[meter.kind]
-    return Price(meter.name, float(meter.mean_price) * units, per, amounts)
+    charged = ((m, *PER[m.kind], amounts[m.name]) for m in spec.rig.meters if m.name in amounts)
+    return tuple(Price(m.name, float(m.mean_price) * units, per, of) for m, units, per, of in charged)
 
 
 def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most: int = MOST) -> Counterfactuals | None:

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
 
-from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Said, Shelve, TrialAct, act_of, read_as
+from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Said, Shelve, TrialAct, read_as
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import CampaignPart
+from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.journal.people import MANUAL, paused_words
 from rigctl.campaign.journal.rows import ActRow
@@ -210,7 +211,8 @@ class Manual(CampaignPart):
     def status(self) -> Mapping[str, Any]:
         """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
         by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
-        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", self.care.upkeep()))
+        upkeep = to_json(self.spec.rig, self.care.states)
+        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
         return {name: value for name, value in known if value}
 
     def _check(self, asked: HandOperation) -> None:
@@ -336,7 +338,7 @@ class Requests(CampaignPart):
         return {"resumed": was}
 
     async def _act(self, request: Request) -> Answer:
-        act, care = act_of(request), self.manual.care
+        act, care = read_as(ACTS[request.verb], request), self.manual.care
         if isinstance(act, InService):
             act.check(self.spec.rig)
             await care.recognise({act.device: await self.rig.hands.recognise(act.device)})

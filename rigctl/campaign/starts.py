@@ -54,10 +54,11 @@ class Starts:
         """
         if self._spec is None:
             return ""
-        self._before = await self._journal.call(lambda j: bad(j.path.parent, self._most))
+        most = self._spec.at_most
+        self._before = await self._journal.call(lambda j: bad(j.path.parent, most))
         self._counts, self._since_s = True, self._now_s()
         await self._journal.call(lambda j: _write(j.path.parent, self._before + 1))
-        self._held = self._before >= self._spec.at_most
+        self._held = self._before >= most
         if not self._held:
             return ""
         why = f"{counted(self._before, 'start')} in a row ended badly"
@@ -82,10 +83,6 @@ class Starts:
         if well and self._counts:
             self._keep(self._before)
         self._counts = False
-
-    @property
-    def _most(self) -> int:
-        return 0 if self._spec is None else self._spec.at_most
 
     def _keep(self, number: int) -> None:
         self._desk.keep("starts", lambda j: _write(j.path.parent, number))

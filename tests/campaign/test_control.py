@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,8 @@ async def test_another_user_of_the_machine_is_refused_even_where_the_files_let_h
 async def test_a_stranger_is_kept_as_denied_once(stage, monkeypatch):
     """However often he asks: nobody fills the journal from outside."""
     told = []
-    monkeypatch.setattr(control, "_uid", lambda _: STRANGER)
+    peer = control.peer  # the server's end is not a plain socket
+    monkeypatch.setattr(control, "peer", lambda s: peer(s) if isinstance(s, socket.socket) else (0, STRANGER))
 
     async def fault():
         for _ in range(3):

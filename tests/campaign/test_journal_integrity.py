@@ -17,6 +17,7 @@ from rigctl.campaign.journal.database import open_for_reading, open_for_writing,
 from rigctl.campaign.journal.integrity import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.journal.rows import TABLES, Amendment, ByHand, ImportRow, Pin
 from rigctl.campaign.trial import Event
+from rigctl.codec import fields_of
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Severity
@@ -69,8 +70,8 @@ def write_what_people_did(journal):
     proposal = Proposal(4, "ten-lines", "explore", 0, (0.5,), "by hand")
     journal.people.suggest(make_decision(4, proposal=proposal))
     with transaction(journal._connection):
-        journal.people.add_import(ImportRow(0, "old.csv", "0" * 64, 1, 0.5, 1.0, "Ada", ""))
-        journal.people.add_by_hand(3, ByHand(batch="B7", imported=1, amount=1_500_000))
+        journal._insert(ImportRow, fields_of(ImportRow(1, "old.csv", "0" * 64, 1, 0.5, 1.0, "Ada", "")))
+        journal._insert(ByHand, {"trial": 3, **fields_of(ByHand(batch="B7", imported=1, amount=1_500_000))})
 
 
 def written(directory):

@@ -160,8 +160,6 @@ def _vouch(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection],
     with transaction(connection):
         if new:
             lay_out(connection)
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {VERSION}")
         check(connection)
         seal(connection)
 

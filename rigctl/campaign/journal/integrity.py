@@ -53,7 +53,9 @@ class SealingConnection(sqlite3.Connection):
 
 
 def lay_out(connection: sqlite3.Connection) -> None:
-    """Make the tables of a journal in an empty file."""
+    """Make the tables of a journal in an empty file, and say whose it is."""
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
     connection.execute(SEALS)
     for table in TABLES.values():
         for statement in table.definition():

@@ -46,7 +46,10 @@ def _damage(path: Path) -> str:
     magic, _, page, _, salt1, salt2, *stored = struct.unpack(">8I", data[:HEADER])
     order = ">" if magic & 1 else "<"
     sums = _summed(data[:24], (0, 0), order)
-    frames = _frames(data, _page_size(page, data))
+    possible = page >= 512 and page & (page - 1) == 0 and HEADER + FRAME + page <= len(data)
+    size = FRAME + (page if possible else 4096)  # SQLite's usual one
+    begins = range(HEADER, len(data) - size + 1, size)
+    frames = [_Frame(data[s : s + FRAME], data[s + FRAME : s + size]) for s in begins]
     if not frames:
         return ""
     if magic & ~1 != MAGIC or sums != tuple(stored):
@@ -76,7 +79,8 @@ def _spoilt(rest: list[_Frame], sums: tuple[Sums, Sums], order: str) -> bool:
     frame, (before, due) = rest[0], sums
     if _followed(rest, (due, frame.stored), order):
         return True
-    return _ended(rest, (due, frame.stored), order) and frame.one_bit_off(before, order)
+    ended = any(_holds(rest, seed, order) for seed in (due, frame.stored))  # all of its transaction is there
+    return ended and frame.one_bit_off(before, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +131,6 @@ class _Frame:
         return False
 
 
-def _page_size(told: int, data: bytes) -> int:
-    """Return what the header says, or, where that cannot be, SQLite's usual size."""
-    possible = told >= 512 and told & (told - 1) == 0 and HEADER + FRAME + told <= len(data)
-    return told if possible else 4096
-
-
-def _frames(data: bytes, page: int) -> list[_Frame]:
-    size = FRAME + page
-    starts = range(HEADER, len(data) - size + 1, size)
-    return [_Frame(data[s : s + FRAME], data[s + FRAME : s + size]) for s in starts]
-
-
 def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
     """Tell whether a frame of a further transaction comes after the one that the first of these frames belongs to."""
     for seed in seeds:
@@ -153,12 +145,8 @@ def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bo
     return False
 
 
-def _ended(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
-    """Tell whether all of the first of these frames' transaction is there that comes after it."""
-    return any(_holds(frames, seed, order) for seed in seeds)
-
-
 def _holds(frames: Sequence[_Frame], sums: Sums, order: str) -> bool:
+    """Tell whether all of the first of these frames' transaction is there that comes after it, as it was written."""
     for before, frame in pairwise(frames):
         if before.commits:
             return True

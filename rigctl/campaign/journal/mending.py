@@ -280,10 +280,6 @@ def _ledger(mending: Mending) -> None:
             for meter in sorted(owed(read, trial, set(here)))
         ]
     mending.tables["ledger"] = _numbered(kept)
-    _idle(mending)
-
-
-def _idle(mending: Mending) -> None:
     following = len(mending.tables["trials"]) + 1
     for row in mending.tables["idle"]:
         row["before_trial"] = min(max(row["before_trial"], 1), following)

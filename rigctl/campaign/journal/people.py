@@ -95,15 +95,6 @@ class PeopleBook(Book):
             self._act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
-    def add_import(self, file: ImportRow) -> int:
-        """Note a file inside the transaction that records its trials; return the number that it gets."""
-        values = fields_of(file)
-        return self._insert(ImportRow, {n: v for n, v in values.items() if n not in ("imported", "utc")})
-
-    def add_by_hand(self, trial: int, known: ByHand) -> None:
-        """Note what is known besides of a trial inside the transaction that records it."""
-        self._insert(ByHand, {"trial": trial, **fields_of(known)})
-
     def acts(self, last: int | None = None) -> tuple[ActRow, ...]:
         """Return the audit, in order; or its last so many acts, the newest first."""
         return self._rows(ActRow) if last is None else self._rows(ActRow, "ORDER BY id DESC LIMIT ?", last)

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
-from rigctl.campaign.journal.integrity import APPLICATION_ID, lay_out, log_of, lost_its_file
+from rigctl.campaign.journal.integrity import lay_out, log_of, lost_its_file
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.mending import Mending, mended
 from rigctl.campaign.journal.reader import FILE_NAME, Reader
-from rigctl.campaign.journal.rows import VERSION
 from rigctl.campaign.journal.salvage import Salvaged, salvage
 from rigctl.campaign.journal.stored import Violation
+from rigctl.campaign.journal.verifying import held
 from rigctl.campaign.lock import make_directory
 from rigctl.campaign.safe_file import FILE_NAME as SAFE_FILE
 from rigctl.core.experiment.money import Micros
@@ -149,8 +149,6 @@ def _write(new: Path, mending: Mending) -> None:
     with closing(sqlite3.connect(new, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         _fill(connection, mending)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
 
 
@@ -173,8 +171,7 @@ def _seal(new: Path, loss: Loss, who: str, at: str) -> None:
 
 def _loss(path: Path, new: Path, found: Salvaged, mending: Mending, left: tuple[Violation, ...]) -> Loss:
     with closing(sqlite3.connect(new)) as connection:
-        count = "SELECT count(*) FROM {}"
-        kept = {t: connection.execute(count.format(t)).fetchone()[0] for t in found.tables}
+        kept = held(connection).rows
     tables = {name: TableLoss(kept[name], t.lost, len(t.mended), t.vouched) for name, t in found.tables.items()}
     broken = damaged_log(log_of(path))
     tail = f"{broken} is damaged" if broken else ""

@@ -173,7 +173,8 @@ def _table(connection: sqlite3.Connection, table: str, seal: Sums | None) -> Sal
         else:
             odd += 1
     odd = max(odd, len(skipped))
-    gaps = _gaps(rows) if columns[0].name == "id" and table != "campaign" else 0
+    # rows are numbered without gaps, and never go
+    gaps = max(key[0] for key in rows) - len(rows) if rows and columns[0].name == "id" and table != "campaign" else 0
     if seal is None:
         return SalvagedTable(columns, rows, vouched=False, lost=max(odd, gaps))
     found = sums_of(rows.values())
@@ -189,11 +190,6 @@ def _table(connection: sqlite3.Connection, table: str, seal: Sums | None) -> Sal
     dropped = wrong if len(wrong) == 1 and table != "campaign" else []
     kept = {k: cells for k, cells in rows.items() if k not in dropped}
     return SalvagedTable(columns, kept, vouched=False, lost=max(odd, gaps, len(rows) - len(kept), 1))
-
-
-def _gaps(rows: Mapping[Key, Cells]) -> int:
-    """Count the numbers that are missing: rows are numbered without gaps, and never go."""
-    return max(key[0] for key in rows) - len(rows) if rows else 0
 
 
 def _cells(

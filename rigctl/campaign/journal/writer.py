@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rigctl.campaign.journal.beside import AwaitedOutcome
@@ -36,7 +36,7 @@ from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.ledger.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
-from rigctl.campaign.trial import UNDER_WAY, Decision, Event, Looked, State, advance
+from rigctl.campaign.trial import UNDER_WAY, Decision, Event, State, advance
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalError
@@ -323,7 +323,8 @@ class Journal(TrialBook):
         Those of a `source` are from before the campaign: their cost is evidence, and nobody is charged.
         """
         with transaction(self._connection):
-            imported = None if source is None else self.people.add_import(source)
+            file = {} if source is None else fields_of(source) | {"imported": None, "utc": self.time.utc()}
+            imported = self._insert(ImportRow, file) if file else None
             for manual in manuals:
                 decision = manual.decision
                 values = {**manual.values, **manual.further}
@@ -333,9 +334,11 @@ class Journal(TrialBook):
                 self._add_trial(decision, event, decision.note)
                 measured = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
                 self._add_measurements(decision.trial, measured, outcomes)
-                self._add_looks(decision.trial, _read_by_hand(decision.looks))
+                looks = [(n, look.value, look.sd) for n, look in decision.looks.items() if look.value is not None]
+                self._add_looks(decision.trial, {name: Measurement(value, sd, 1) for name, value, sd in looks})
                 if manual.known is not None:
-                    self.people.add_by_hand(decision.trial, replace(manual.known, imported=imported))
+                    known = fields_of(manual.known) | {"trial": decision.trial, "imported": imported}
+                    self._insert(ByHand, known)
                 if source is None:
                     line = LedgerLine("manual", "manual", None, "trial", manual.cost)
                     self._add_lines(decision.trial, [line])
@@ -347,8 +350,3 @@ class Journal(TrialBook):
         """
         self._costs.take_in(self._connection)
         return self._costs.sums
-
-
-def _read_by_hand(looks: Mapping[str, Looked]) -> Mapping[str, Measurement]:
-    """Return what a person has read as measurements of one sample each."""
-    return {name: Measurement(look.value, look.sd, 1) for name, look in looks.items() if look.value is not None}
