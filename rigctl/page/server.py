@@ -25,7 +25,7 @@ from rigctl.errors import RigctlError
 from rigctl.page.access import BrowserSession
 from rigctl.page.acting import Judge, LoggedIn
 from rigctl.page.card import Card
-from rigctl.page.door import Door, RequestRefused, plain_page
+from rigctl.page.door import RequestRefused, plain_page
 from rigctl.page.figures import series
 from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown
 from rigctl.page.manual import html_pages
@@ -170,9 +170,9 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def application(
-    directory: Path, hosts: frozenset[str], scholar: Scholar, judge: Judge | None = None, readers: int = READERS
-) -> Door:
-    """Return the page's server, of a state directory's campaign, which answers to these names."""
+    directory: Path, scholar: Scholar, judge: Judge | None = None, readers: int = READERS, *, acts: bool = True
+) -> Starlette:
+    """Return the page of a state directory's campaign, to stand behind a `Door`; `acts`: people may act there."""
     desk = LoggedIn(directory, judge)
     server = Server(Gatherer(directory, scholar), desk, readers)
 
@@ -196,20 +196,28 @@ def application(
         Route("/data/card.json", server.card),
         Route("/assets/{name}", send_asset),
         Route("/help/{topic}", manual),
+        Route("/healthz", server.health),
+    ]
+    acting = [
         Route("/login", desk.login_page, methods=["GET"]),
         Route("/login", desk.login, methods=["POST"]),
         Route("/logout", desk.logout, methods=["POST"]),
         Route("/act/{verb}", desk.act, methods=["POST"]),
-        Route("/healthz", server.health),
     ]
+    routes += acting if acts else [Route("/login", _nobody)]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={RigctlError: _refused, 404: _missing})
     app.state.gatherer, app.state.desk = server.gatherer, desk
-    return Door(app, hosts)
+    return app
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, RequestRefused) else 500
     return HTMLResponse(plain_page("Not done", [str(error)], up=_up(request)), status)
+
+
+async def _nobody(request: Request) -> Response:
+    del request
+    return HTMLResponse(plain_page("Nobody acts on a wall", ["`rigctl serve --state DIR` shows the page to act on."]))
 
 
 async def _missing(request: Request, error: Exception) -> Response:
@@ -219,7 +227,7 @@ async def _missing(request: Request, error: Exception) -> Response:
 
 def _up(request: Request) -> str:
     """Return where the campaign's page is from a request's path."""
-    return "../" * (request.url.path.count("/") - 1) or "./"
+    return "../" * (request.url.path.removeprefix(request.scope.get("root_path", "")).count("/") - 1) or "./"
 
 
 # Events ---------------------------------------------------------------------------------------------------------------

@@ -176,7 +176,8 @@ class Protocol(H11Protocol):
 
 
 def server_of(place: ServedAt, scholar: Scholar, judge: Judge | None = None) -> uvicorn.Server:
-    return limited(application(place.directory, place.hosts, scholar, judge, place.readers), place.readers)
+    page = application(place.directory, scholar, judge, place.readers)
+    return limited(Door(page, place.hosts), place.readers)
 
 
 def limited(app: Door, readers: int) -> uvicorn.Server:

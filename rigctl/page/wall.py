@@ -9,7 +9,7 @@ import asyncio
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -19,15 +19,15 @@ from urllib.parse import urljoin, urlsplit
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from rigctl.errors import UsageError, reason
 from rigctl.flaws import got
 from rigctl.page.card import Card
 from rigctl.page.door import Door
-from rigctl.page.gatherer import Gatherer
+from rigctl.page.gatherer import Gatherer, ProcessScholar
 from rigctl.page.render import environment, tagged
-from rigctl.page.server import send_asset
+from rigctl.page.server import application, send_asset
 from rigctl.page.words import SEVERITIES
 
 EVERY_S = 5.0
@@ -112,15 +112,24 @@ def _fetched(address: str) -> Card:
 
 
 def wall(shown: Mapping[str, Path | str], hosts: frozenset[str]) -> Door:
-    """Return the wall's server as an ASGI application."""
+    """Return the wall's server as an ASGI application; a directory's page is beside it, and nobody acts there."""
     found = WallView(shown)
+    pages = {
+        n: application(place, ProcessScholar(place), acts=False)
+        for n, place in enumerate(shown.values())
+        if isinstance(place, Path)
+    }
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         del app
-        yield
+        async with AsyncExitStack() as stack:
+            for page in pages.values():
+                await stack.enter_async_context(page.router.lifespan_context(page))
+            yield
         for gatherer in found._gatherers.values():  # noqa: SLF001 - its own module
             await gatherer.close()
 
     routes = [Route("/", found.home), Route("/cards", found.again), Route("/assets/{name}", send_asset)]
-    return Door(Starlette(routes=routes, lifespan=lifespan), hosts)
+    beside = [Mount(f"/{n}", page) for n, page in pages.items()]
+    return Door(Starlette(routes=[*routes, *beside], lifespan=lifespan), hosts)

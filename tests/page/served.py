@@ -14,6 +14,7 @@ from rigctl.campaign import control
 from rigctl.campaign.lock import state_lock
 from rigctl.errors import UsageError
 from rigctl.page.access import TokenFile
+from rigctl.page.door import Door
 from rigctl.page.server import application
 
 BASE = "http://127.0.0.1:8765"
@@ -83,7 +84,7 @@ def copied(finished, to):
 @contextmanager
 def asking(directory, base=BASE, judge=None, **options):
     """Give a client of the page of this state directory."""
-    app = application(directory, HOSTS, NoScholar(), judge, **options)
+    app = Door(application(directory, NoScholar(), judge, **options), HOSTS)
     with TestClient(app, base_url=base, follow_redirects=False) as client:
         client.door = app
         yield client

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from starlette.testclient import TestClient
 
@@ -66,6 +68,21 @@ def test_nobody_acts_on_a_wall(shown):
     assert "<form" not in page.text
     assert shown.get("/", headers={"host": "evil.example"}).status_code == 421
     assert [shown.post(f"/{where}").status_code for where in ("act/safe", "login", "")] == [404, 404, 405]
+
+
+def test_each_card_leads_to_its_page(shown):
+    """That of a directory here stands beside the wall, whole but for what acts; one without a journal says so."""
+    links = re.findall(r'<h2><a href="([^"]*)"', shown.get("/").text)
+    assert links == ["0/", "1/", f"{ELSEWHERE}/", f"{ELSEWHERE}/gone/", f"{ELSEWHERE}/other/"]
+    page = shown.get("/0/")
+    assert 'id="course"' in page.text
+    assert shown.get("/0/assets/page.css").status_code == 200
+    assert shown.get("/0/data/series.json").status_code == 200
+    assert shown.get("/1/").status_code == 200
+    assert 'method="post"' not in page.text + shown.get("/0/login").text
+    assert [shown.post(f"/0/{where}").status_code for where in ("act/safe", "login", "logout")] == [404, 405, 404]
+    assert shown.get("/0/", headers={"host": "evil.example"}).status_code == 421
+    assert 'href="../"' in shown.get("/0/no/such").text
 
 
 def test_a_page_tells_a_wall_what_it_shows(finished):
