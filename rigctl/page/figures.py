@@ -46,6 +46,8 @@ READING_COLUMNS = 40
 COST_COLUMNS = 48
 LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
+REACH = 3.0
+"""Intervals, as wide as is usual among the ways, that the axis goes on beyond the way to run."""
 WIDE_LANE = 32
 """The same where each trial is a dot."""
 FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
@@ -70,9 +72,11 @@ def why_rows(why: Why, labels: ShownLabels, today: float | None) -> tuple[tuple[
 
 
 def ways(say: AnswerWords) -> tuple[tuple[Markup, ...], Markup]:
-    """Return one row per way of running, in their order, and the axis below them."""
+    """Return one row per way of running, in their order, and the axis below them; ways far off do not stretch it."""
     run, found = say.answer.run, say.answer.ways
-    axis = Scale.around([v for way in found for v in (way.low, way.high)], 0.0, 100.0)
+    reach = REACH * float(np.median([way.high - way.low for way in found])) or np.inf
+    ends = np.asarray([v for way in found for v in (way.low, way.high)])
+    axis = Scale.around(np.clip(ends, run.low - reach, run.high + reach), 0.0, 100.0)
     kinds = ["chosen" if way is run else "open" if way.kind in ("setting", "rule") else "out" for way in found]
     rows = (
         range_row(

@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from types import SimpleNamespace
 from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigctl.core.advice.answer import WayToRun
+from rigctl.core.advice.answer_words import AnswerWords
+from rigctl.page import figures
 from rigctl.page.svg import Drawing, Scale, gauge, label_of, nice_ticks, range_row
 from tests.golden import Golden
 
@@ -84,3 +88,19 @@ def test_a_gauge_is_never_overfull(golden: Golden):
     bar = str(gauge([("fill-1", 5.0), ("fill-2", 10.0)], 10.0, "spent", ""))
     assert sum(map(float, re.findall(r'class="fill-\d" x="[\d.]+%" width="([\d.]+)%', bar))) == 100.0
     golden(bar)
+
+
+def test_a_way_far_off_does_not_stretch_the_axis_of_the_others():
+    """What can be told apart near the way to run stays apart; one far beyond is an arrow at the edge."""
+    near = [
+        WayToRun("setting", (name,), {}, v, v - 0.1, v + 0.1, 1.0, "known", None)
+        for name, v in (("a", 13.5), ("b", 13.3))
+    ]
+    far = WayToRun("nothing", (), {}, -400.0, -500.0, -300.0, 0.0, "known", None)
+    say = AnswerWords(SimpleNamespace(ways=(*near, far), run=near[0], decimals=1), "growth", "cm2", "EUR", {})
+    rows, axis = figures.ways(say)
+    at = [float(re.search(r'class="mean" x1="([^"%]+)', str(row))[1]) for row in rows[:-1]]
+    assert at[0] - at[1] > 15
+    assert "\u2039" in rows[-1]
+    assert 'class="mean"' not in rows[-1]
+    assert "400" not in axis
