@@ -14,8 +14,6 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, GarbledReply
 from rigctl.rig.protocols import (
-    Actuator,
-    ActuatorState,
     AddressedLine,
     ClaimedPlace,
     Deadline,
@@ -28,6 +26,7 @@ from rigctl.rig.protocols import (
     Sensor,
 )
 from rigctl_drivers.gpio_line import MOST_READ, OFF, ON
+from rigctl_drivers.setpoint import SetpointActuator
 
 MODULES = Path("/sys/module")
 KEEPS = "pinctrl_*/parameters/persist_gpio_outputs"
@@ -81,6 +80,7 @@ class _Line(Device):
     unit = ""
 
     def __init__(self, options: GpioOptions, line: AddressedLine, *words: str) -> None:
+        self._options = options
         self._name = f"GPIO line {options.line}"
         self._address = " ".join([str(options.line), *["active-low"] * options.active_low, *words])
         self._line = line
@@ -98,25 +98,12 @@ class _Line(Device):
         return got == ON
 
 
-class GpioRelay(_Line, Actuator):
-    """A relay: 1 is on; 0, let go and safe are off."""
+class GpioRelay(_Line, SetpointActuator):
+    """A relay: 1 is on; 0, let go and safe are off. Its state is the level of the pin, whoever drives it."""
 
-    def apply(self, value: float, deadline: Deadline) -> None:
-        if value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, a relay takes 0 or 1; nothing was sent")
-        if self._is_on(deadline, ON if value else OFF) != bool(value):
-            raise DeviceFault(f"{self._name} is driven {value:g} and does not follow: is it shorted?")
-
-    def release(self, deadline: Deadline) -> None:
-        self.apply(0.0, deadline)
-
-    def safe(self, deadline: Deadline) -> None:
-        self.apply(0.0, deadline)
-
-    def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Read the level of the pin, whoever drives it."""
-        on = self._is_on(deadline)
-        return ActuatorState(on, float(on))
+    def _switch(self, on: bool, deadline: Deadline) -> None:
+        if self._is_on(deadline, ON if on else OFF) != on:
+            raise DeviceFault(f"{self._name} is driven {on:d} and does not follow: is it shorted?")
 
     def pace(self) -> Pace:
         return Pace(PROMPT_S, PROMPT_S)

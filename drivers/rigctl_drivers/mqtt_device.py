@@ -18,8 +18,6 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.flaws import Flaw, got
 from rigctl.rig.messages import Message, MessageLine
 from rigctl.rig.protocols import (
-    Actuator,
-    ActuatorState,
     Deadline,
     Device,
     Driver,
@@ -30,6 +28,7 @@ from rigctl.rig.protocols import (
     Sensor,
 )
 from rigctl_drivers.mqtt_options import MISSING, Exchange, Kept, MqttOptions, PlugSetting, TopicQuantity, dug, filled
+from rigctl_drivers.setpoint import SetpointActuator
 
 MISSED = 3
 """Times a plug may not be fed before it goes off."""
@@ -63,6 +62,7 @@ class MqttDevice(Device):
 
     def __init__(self, options: MqttOptions, line: MessageLine) -> None:
         self._line = line
+        self._options = options
         self._own = own = options.addressed(line.me)
         self._asked = 0
         line.follow(own.presence.topic, "renews")
@@ -203,7 +203,7 @@ class MqttMeteredSensor(MqttMeter, MqttSensor):
     """Counts energy, and reads the power that it is held against."""
 
 
-class Plug(MqttDevice, Actuator):
+class Plug(MqttDevice, SetpointActuator):
     """Switches something: 0 is off and 1 is on. Its auto-off is its watchdog, and it is its own heart."""
 
     unit = ""
@@ -213,46 +213,39 @@ class Plug(MqttDevice, Actuator):
         super().__init__(options, line)
         if self._own.switch is None:  # connect() makes no such device
             raise DeviceFault("it is not configured")
-        self._switch = self._own.switch
+        self._commands = self._own.switch
         self._settings = () if self._own.auto_off is None else self._own.auto_off.settings
         self.every_s = self._own.auto_off_s / MISSED
         self.heart = self if self._settings else None
         self._guarded = False
         """Whether its auto-off was set and read back since it was recognised last."""
-        for exchange in (self._switch.on, self._switch.off, self._switch.state, *(s.ask for s in self._settings)):
+        for exchange in (self._commands.on, self._commands.off, self._commands.state, *(s.ask for s in self._settings)):
             line.follow(exchange.answer)
 
     def identify(self, deadline: Deadline) -> Identity:
         self._guarded = False  # whoever answers from now on may have forgotten
         return super().identify(deadline)
 
-    def apply(self, value: float, deadline: Deadline) -> None:
-        if value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, a switch takes 0 or 1; nothing was sent")
-        if value == 1.0:
+    def _switch(self, on: bool, deadline: Deadline) -> None:
+        if on:
             self._guard(deadline)
-        self._ask(self._switch.on if value == 1.0 else self._switch.off, deadline)
+        self._ask(self._commands.on if on else self._commands.off, deadline)
 
-    def release(self, deadline: Deadline) -> None:
-        self._ask(self._switch.off, deadline)
-
-    safe = release
-
-    def read_back(self, deadline: Deadline) -> ActuatorState:
-        said = self._ask(self._switch.state, deadline)
-        if said not in (self._switch.means_on, self._switch.means_off):
-            must = f"must be {self._switch.means_on} or {self._switch.means_off}"
-            raise GarbledReply(got(said, must, where=self._switch.state.at))
-        on = said == self._switch.means_on
-        return ActuatorState(on, float(on))
+    def _is_on(self, deadline: Deadline) -> bool:
+        commands = self._commands
+        said = self._ask(commands.state, deadline)
+        if said not in (commands.means_on, commands.means_off):
+            must = f"must be {commands.means_on} or {commands.means_off}"
+            raise GarbledReply(got(said, must, where=commands.state.at))
+        return bool(said == commands.means_on)
 
     def beat(self, deadline: Deadline) -> None:
         """Start its time anew: by setting it again, or else by switching it on again if it is on."""
         self._guard(deadline)
         if self._own.auto_off is not None and self._own.auto_off.feeds:
             self._hold(self._settings[0], self._settings[0].set_, deadline)
-        elif self.read_back(deadline).controlled:
-            self._ask(self._switch.on, deadline)
+        elif self._is_on(deadline):
+            self._ask(self._commands.on, deadline)
 
     def check(self, deadline: Deadline) -> None:
         """Read its settings back; raises `DeviceFault`."""
@@ -267,13 +260,13 @@ class Plug(MqttDevice, Actuator):
         """
         if self._guarded:
             return
-        commands = (self._switch.on.topic, self._switch.off.topic)
+        commands = (self._commands.on.topic, self._commands.off.topic)
         for topic in commands:
             self._line.follow(topic, "kept")  # whatever comes of it comes before an answer to what is asked next
         for setting in self._settings:
             self._ask(setting.set_, deadline)
         self.check(deadline)
-        self.read_back(deadline)
+        self._is_on(deadline)
         for topic in commands:
             with suppress(DeviceTimeout):
                 if any(m.kept and m.payload for m in self._line.arrivals(topic, -math.inf, NOW, kept=True)):

@@ -182,7 +182,7 @@ class MqttOptions(DeviceOptions):
         return [] if self.switch is None else [ClaimedPlace(self._relay, "writes")]
 
     def misfit(self, setpoint: float) -> str:
-        return "" if setpoint in (0.0, 1.0) else "a switch takes 0 or 1"
+        return "" if setpoint in (0.0, 1.0) else "an on/off device takes 0 or 1"
 
     def grain_at(self, total: float) -> float:  # noqa: ARG002 - the same at every count
         return 0.0 if self.count is None else self.count.grain

@@ -14,13 +14,13 @@ from rigctl.rig.protocols import Actuator, ActuatorState, Deadline
 class SetpointActuator(Actuator):
     """Imposes a setpoint that may be switched on and off, or drives a switch alone, which takes 0 or 1."""
 
-    sets: bool
+    sets: bool = False
     """Whether it takes a setpoint."""
-    switches: bool
+    switches: bool = True
     """Whether a switch puts it in force."""
-    release_value: float | None
+    release_value: float | None = None
     """Setpoint that imposes nothing, for an actuator without a switch."""
-    safe_value: float | None
+    safe_value: float | None = None
     """Setpoint of the safe state; None: safe means released."""
     _options: Any
     """Its `DeviceOptions`, which tell what it can hold."""
@@ -67,17 +67,17 @@ class SetpointActuator(Actuator):
     def _begin(self, deadline: Deadline) -> None:
         """Do what must be done before a setpoint is sent, unless it is a safe one."""
 
-    @abstractmethod
     def _set(self, value: float, deadline: Deadline) -> None:
         """Send a setpoint once, and find out whether it arrived."""
+        raise NotImplementedError
+
+    def _held(self, deadline: Deadline) -> float:
+        """Ask which setpoint the instrument holds."""
+        raise NotImplementedError
 
     @abstractmethod
     def _switch(self, on: bool, deadline: Deadline) -> None:
         """Switch it once, and find out whether that arrived."""
-
-    @abstractmethod
-    def _held(self, deadline: Deadline) -> float:
-        """Ask which setpoint the instrument holds."""
 
     @abstractmethod
     def _is_on(self, deadline: Deadline) -> bool:
