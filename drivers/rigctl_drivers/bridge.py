@@ -8,7 +8,6 @@ the instrument during the call, and the class's own `shutdown()` is never called
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import reduce
@@ -37,6 +36,7 @@ from rigctl.rig.protocols import (
 from rigctl.rig.testing import SilentLine
 from rigctl_drivers.foreign_call import ForeignCall, StillBusy
 from rigctl_drivers.instrument_libraries import InstrumentLibrary, PyMeasure, Qcodes, resource_name
+from rigctl_drivers.scpi import identity_of, off_scale
 from rigctl_drivers.setpoint import SetpointActuator, same
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OVERFLOW: Final = 9.9e37
-"""SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 PROPERTY: Final = r"^[A-Za-z]\w*(\.[A-Za-z]\w*)*$"
 CHECK_S: Final = 2.0
 """Time for `check` to create an instrument where nobody answers, wall seconds."""
@@ -355,17 +353,12 @@ class BridgeDevice(Device):
             if model is None or model.casefold() not in told.casefold():
                 raise IdentityMismatch(f"{told!r} answers, expected {model!r} in it; check `bus`")
             return Identity(model, serial=told)
-        fields = [field.strip() for field in told.split(",")]
-        if len(fields) < 2 or not fields[1] or not told.isprintable():
-            raise GarbledReply(got(told, "must be maker,model,serial,firmware", where="*IDN?"))
-        if model is not None and fields[1].casefold() != model.casefold():
-            raise IdentityMismatch(f"model {fields[1]!r} answers, expected {model!r}; check `bus`")
-        return Identity(fields[1], *reversed((*fields[2:4], "", "")[:2]))
+        return identity_of(told, model)
 
     def _reading(self, name: str | None, deadline: Deadline) -> Reading:
         value = self._instrument.number(name or "", deadline)
         now_s = self._instrument.line.clock.now_s()
-        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+        if off_scale(value):
             return Reading.invalid(self.unit, now_s, f"{name} reads {value} (off scale)")
         return Reading(value, self.unit, now_s)
 
@@ -411,7 +404,7 @@ class BridgeOutput(BridgeDevice, SetpointActuator):
 
     def _held(self, deadline: Deadline) -> float:
         value = self._instrument.number(self._options.set or "", deadline)
-        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+        if off_scale(value):
             raise GarbledReply(f"{self._options.set} reads {value}, which is no setpoint")
         return value
 

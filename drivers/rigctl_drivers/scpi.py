@@ -6,6 +6,7 @@ command, and when no answer came, so that a mistyped one is reported in the inst
 
 from __future__ import annotations
 
+import math
 import re
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
@@ -15,6 +16,8 @@ from rigctl_drivers.text_channel import TextChannel
 
 ERROR_ENTRY = re.compile(r"""([+-]?\d{1,9})(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
 """Code and text: `0,"No error"` by the standard; `0`, `0,No Error`, `0 No Error` in the field."""
+OVERFLOW = 9.9e37
+"""SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 SIMULATED = "SIMULATED"
 """Stands in the maker's field of a simulated instrument."""
 LONGEST_ERROR = 255
@@ -23,6 +26,27 @@ MAX_ERRORS = 50
 """A queue that is longer never empties."""
 ERROR_SHARE = 0.25
 """Part of a question's time kept for asking what went wrong."""
+
+
+def off_scale(value: float) -> bool:
+    """Tell whether a number is SCPI's infinity or not-a-number, which no instrument has measured."""
+    return not math.isfinite(value) or abs(value) >= OVERFLOW
+
+
+def identity_of(answer: str, wanted: str | None) -> Identity:
+    """Return who has answered `*IDN?`.
+
+    Raises:
+        GarbledReply: it is no such answer.
+        IdentityMismatch: it is another model than `wanted`, in any case.
+    """
+    fields = [field.strip() for field in answer.split(",")]
+    if len(fields) < 2 or not fields[1] or not answer.isprintable():
+        raise GarbledReply(got(answer, "must be maker,model,serial,firmware", where="*IDN?"))
+    model, serial, firmware = (*fields[1:4], "", "")[:3]
+    if wanted is not None and model.casefold() != wanted.casefold():
+        raise IdentityMismatch(f"model {model!r} answers, expected {wanted!r}; check `bus`")
+    return Identity(model, firmware, serial)
 
 
 class ScpiChannel(TextChannel):
@@ -36,15 +60,11 @@ class ScpiChannel(TextChannel):
         """Whether the error queue has been emptied since we connected."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        answer = self.ask("*IDN?", deadline)
-        fields = [field.strip() for field in answer.split(",")]
-        if len(fields) < 2:
+        try:
+            return identity_of(self.ask("*IDN?", deadline), self._model)
+        except GarbledReply:
             self._in_step = False
-            raise GarbledReply(got(answer, "must be maker,model,serial,firmware", where="*IDN?"))
-        model, serial, firmware = (*fields[1:4], "", "")[:3]
-        if self._model is not None and model.casefold() != self._model.casefold():
-            raise IdentityMismatch(f"model {model!r} answers, expected {self._model!r}; check `bus`")
-        return Identity(model, firmware, serial)
+            raise
 
     def simulated(self, deadline: Deadline) -> bool:
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -10,12 +9,10 @@ from pydantic import Field
 from rigctl.errors import GarbledReply
 from rigctl.flaws import got
 from rigctl.rig.protocols import ByteLine, ClaimedPlace, Deadline, Device, Driver, Reading, Severity
-from rigctl_drivers.scpi import ScpiChannel
+from rigctl_drivers.scpi import ScpiChannel, off_scale
 from rigctl_drivers.searching import search_scpi
 from rigctl_drivers.text_device import EnableCommands, TextOptions, TextTalk, device
 
-OVERFLOW = 9.9e37
-"""SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 QUESTION = r"^[^\r\n]*\?[^\r\n]*$"
 COMMAND = r"^[^\r\n?]+$"
 STATES = {"1": True, "+1": True, "ON": True, "0": False, "+0": False, "OFF": False}
@@ -75,7 +72,7 @@ class ScpiTalk(ScpiChannel, TextTalk):
         if self.check_errors:
             self.raise_errors(query, deadline)
         value = self.number(query, answer)
-        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+        if off_scale(value):
             return Reading.invalid(unit, now_s, f"the instrument reports {answer} (off scale)")
         if earlier:
             return Reading(value, unit, now_s, Severity.MINOR, f"errors from before: {'; '.join(earlier)}")
@@ -93,7 +90,7 @@ class ScpiTalk(ScpiChannel, TextTalk):
     def held(self, deadline: Deadline, *, unsure: bool = False) -> float:
         question, ask = self._options.confirm or "", self.ask if unsure else self.ask_or_explain
         value = self.number(question, ask(question, deadline))
-        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+        if off_scale(value):
             raise GarbledReply(f"{question} got {value}, which is no setpoint")
         return value
 
