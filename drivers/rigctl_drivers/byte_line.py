@@ -16,7 +16,7 @@ from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ByteLine, Deadline
 from rigctl_drivers.port_holder import Node, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
-from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
+from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire, WiredLine
 
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
@@ -34,14 +34,12 @@ def open_socket(url: str, clock: Clock) -> TextLine:
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
 
-class TextLine(ByteLine):
+class TextLine(WiredLine, ByteLine):
     """Lines of text ended by a terminator."""
 
     def __init__(self, where: LineUrl, clock: Clock, open_port: OpenPort) -> None:
-        self.url = where.text
-        self.clock = clock
+        super().__init__(clock, Wire(where.text, open_port))
         self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
-        self._wire = Wire(where.text, open_port)
         self._buffer = bytearray()
         self._dropped = b""
 
@@ -57,10 +55,9 @@ class TextLine(ByteLine):
     def resync(self) -> None:
         self.settle(Deadline(math.inf), command=True)  # a driver calls it before commands, too
 
-    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
-        self._dropped = (self._dropped + self._buffer + self._wire.settle(deadline, command=command))[-MAX_LINE_BYTES:]
+    def _take(self, dropped: bytes) -> None:
+        self._dropped = (self._dropped + self._buffer + dropped)[-MAX_LINE_BYTES:]
         self._buffer.clear()
-        return not self._wire.is_open or self._wire.silence.is_over(command=command)
 
     def quiet_for_s(self, *, pressed_on: bool) -> float:
         return 0.0 if pressed_on else self._quiet_s
@@ -68,12 +65,6 @@ class TextLine(ByteLine):
     def press_on(self) -> None:
         self._wire.press_on()
         self._buffer.clear()
-
-    def is_lost(self) -> bool:
-        return self._wire.is_lost()
-
-    def stay(self) -> None:
-        self._wire.stay()
 
     def take_dropped(self) -> bytes:
         dropped, self._dropped = self._dropped, b""

@@ -34,7 +34,7 @@ from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_open
 from rigctl_drivers.modbus_frames import Answer, Framing, ModbusRequest
 from rigctl_drivers.modbus_protocol import fault_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
-from rigctl_drivers.wire import NOW, OpenPort, Wire
+from rigctl_drivers.wire import NOW, OpenPort, Wire, WiredLine
 
 
 class Echo:
@@ -341,13 +341,11 @@ def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, 
     return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
 
-class ModbusLine(RegisterLine):
+class ModbusLine(WiredLine, RegisterLine):
     """A Modbus line over one wire."""
 
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
-        self.url = wire.url
-        self.clock = clock
-        self._wire = wire
+        super().__init__(clock, wire)
         self._exchanger = exchanger
         self._blocks: dict[Block, _Held] = {}
 
@@ -364,22 +362,12 @@ class ModbusLine(RegisterLine):
     def is_up(self) -> bool:
         return self._exchanger.is_up()
 
-    def is_lost(self) -> bool:
-        return self._wire.is_lost()
-
-    def stay(self) -> None:
-        self._wire.stay()
-
     def close(self) -> None:
         self._blocks.clear()
         self._wire.close()
 
     def resync(self) -> None:
         self._wire.settle()
-
-    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
-        self._wire.settle(deadline, command=command)
-        return not self._wire.is_open or self._wire.silence.is_over(command=command)
 
     def quiet_for_s(self, *, pressed_on: bool) -> float:  # noqa: ARG002 - a question waits all the same
         return self._exchanger.timing.quiet_s

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceTimeout, PortUnavailable
-from rigctl.rig.protocols import PEEK_S, Deadline
+from rigctl.rig.clocks import Clock
+from rigctl.rig.protocols import PEEK_S, Deadline, Line
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 10.0
@@ -274,6 +275,28 @@ class Wire:
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
         what = f"connection lost ({why}); whether the last request was carried out is unknown"
         return LineLost(what, bus=self.url)
+
+
+class WiredLine(Line):
+    """A line over one wire."""
+
+    def __init__(self, clock: Clock, wire: Wire) -> None:
+        self.url = wire.url
+        self.clock = clock
+        self._wire = wire
+
+    def settle(self, deadline: Deadline, *, command: bool = False) -> bool:
+        self._take(self._wire.settle(deadline, command=command))
+        return not self._wire.is_open or self._wire.silence.is_over(command=command)
+
+    def _take(self, dropped: bytes) -> None:
+        """Do with what has arrived unasked what is to be done; most drop it."""
+
+    def is_lost(self) -> bool:
+        return self._wire.is_lost()
+
+    def stay(self) -> None:
+        self._wire.stay()
 
 
 def _ready(port: Port, event: int, until: Deadline) -> bool:
