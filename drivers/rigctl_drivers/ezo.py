@@ -509,8 +509,8 @@ class EzoDevice(Device):
 
     tells_calibration = True
 
-    def __init__(self, channel: EzoChannel) -> None:
-        self._channel = channel
+    def __init__(self, options: EzoOptions, model: str, line: Line, *, late_s: float) -> None:
+        self._channel = EzoChannel(circuit_line(options, model, line), model, late_s=late_s)
 
     def identify(self, deadline: Deadline) -> Identity:
         return self._channel.identify(deadline)

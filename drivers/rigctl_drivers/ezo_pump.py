@@ -12,14 +12,12 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.flaws import Flaw, got
-from rigctl.rig.protocols import ByteLine, Deadline, Doser, DoseStatus, Driver, Line, Meter, Pace, Reading
+from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Driver, Line, Meter, Pace, Reading
 from rigctl_drivers.ezo import (
     LEAST_LATE_S,
     SETTING_LATE_S,
-    EzoChannel,
     EzoDevice,
     EzoOptions,
-    circuit_line,
 )
 
 MODEL = "PMP"
@@ -42,27 +40,14 @@ class EzoPumpOptions(EzoOptions):
     """How fast it dispenses at most, mL/min, until the pump has been asked (`DC,?`)."""
 
 
-class EzoPumpDriver(Driver):
-    """Driver of the pump."""
-
-    name = "ezo-pmp"
-    summary = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
-    schemes = ("serial", "tcp", "i2c")
-    options = EzoPumpOptions
-
-    @staticmethod
-    def connect(options: EzoPumpOptions, line: Line) -> EzoPump:
-        return EzoPump(options, circuit_line(options, MODEL, line))
-
-
 class EzoPump(EzoDevice, Doser, Meter):
     """A doser, and a meter of what it has dispensed."""
 
     meter_unit = "mL"
     calibratable = True
 
-    def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
-        super().__init__(EzoChannel(line, MODEL, late_s=SETTING_LATE_S))
+    def __init__(self, options: EzoPumpOptions, line: Line) -> None:
+        super().__init__(options, MODEL, line, late_s=SETTING_LATE_S)
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
         self._rate_known = False
@@ -151,3 +136,13 @@ class EzoPump(EzoDevice, Doser, Meter):
     def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
         fields = self._channel.query(query, deadline)
         return tuple(self._channel.number(query, fields, at) for at in range(count))
+
+
+class EzoPumpDriver(Driver):
+    """Driver of the pump."""
+
+    name = "ezo-pmp"
+    summary = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
+    schemes = ("serial", "tcp", "i2c")
+    options = EzoPumpOptions
+    connect = staticmethod(EzoPump)

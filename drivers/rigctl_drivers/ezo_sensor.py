@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.clocks import Clock
-from rigctl.rig.protocols import ByteLine, Deadline, DeviceOptions, Driver, Identity, Line, Reading, Sensor, Severity
-from rigctl_drivers.ezo import UNITS, EzoChannel, EzoDevice, EzoOptions, circuit_line
+from rigctl.rig.protocols import Deadline, DeviceOptions, Driver, Identity, Line, Reading, Sensor, Severity
+from rigctl_drivers.ezo import UNITS, EzoDevice, EzoOptions
 from rigctl_drivers.searching import search_ezo
 
 FRESH_WALL_S = 5.0
@@ -93,21 +93,6 @@ class EzoSensorOptions(EzoOptions):
         return self
 
 
-class EzoSensorDriver(Driver):
-    """Driver of an EZO circuit that measures."""
-
-    name = "ezo"
-    summary = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
-    schemes = ("serial", "tcp", "i2c")
-    options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
-    search_rank = 2
-    search = staticmethod(search_ezo)
-
-    @staticmethod
-    def connect(options: EzoSensorOptions, line: Line) -> EzoSensor:
-        return EzoSensor(options, circuit_line(options, options.model, line))
-
-
 class EzoPhOptions(EzoSensorOptions):
     """One EZO-pH circuit: the model is known."""
 
@@ -115,19 +100,11 @@ class EzoPhOptions(EzoSensorOptions):
     """As the circuit names itself."""
 
 
-class EzoPhDriver(EzoSensorDriver):
-    """The commonest of them under a name of its own."""
-
-    name = "ezo-ph"
-    summary = "Atlas Scientific EZO-pH probe"
-    options = EzoPhOptions
-
-
 class EzoSensor(EzoDevice, Sensor):
     """A sensor; one reading per request, never the circuit's own continuous ones."""
 
-    def __init__(self, options: EzoSensorOptions, line: ByteLine) -> None:
-        super().__init__(EzoChannel(line, options.model, late_s=LATE_S))
+    def __init__(self, options: EzoSensorOptions, line: Line) -> None:
+        super().__init__(options, options.model, line, late_s=LATE_S)
         self.unit = options.unit or UNITS[options.model.casefold()]
         self._options = options
         self._prepared = False
@@ -203,3 +180,23 @@ class EzoSensor(EzoDevice, Sensor):
                 channel.command(f"T,{self._options.temperature_c:.2f}", deadline)
             self._prepared = True
         return noticed
+
+
+class EzoSensorDriver(Driver):
+    """Driver of an EZO circuit that measures."""
+
+    name = "ezo"
+    summary = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
+    schemes = ("serial", "tcp", "i2c")
+    options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
+    search_rank = 2
+    search = staticmethod(search_ezo)
+    connect = staticmethod(EzoSensor)
+
+
+class EzoPhDriver(EzoSensorDriver):
+    """The commonest of them under a name of its own."""
+
+    name = "ezo-ph"
+    summary = "Atlas Scientific EZO-pH probe"
+    options = EzoPhOptions
