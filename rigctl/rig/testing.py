@@ -4,17 +4,16 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.clocks import Clock
 from rigctl.rig.messages import Follow, Message, MessageLine
 from rigctl.rig.protocols import AddressedLine, BitKind, ByteLine, Deadline, RegisterKind, RegisterLine
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -203,33 +202,28 @@ Sent = tuple[Any, ...]
 values)` or `("write_coil", unit, address, value)`."""
 
 
-class _Passing:
-    """What goes on to another line unseen."""
-
-    _inner: Any
-
-    def open(self) -> None:
-        self._inner.open()
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def press_on(self) -> None:
-        self._inner.press_on()
-
-    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        seconds: float = self._inner.exchange_s(sent_bytes, answer_bytes)
-        return seconds
-
-    def take_dropped(self) -> bytes:
-        dropped: bytes = self._inner.take_dropped()
-        return dropped
-
-    def follow(self, topic: str, what: Follow = "all") -> None:
-        self._inner.follow(topic, what)
+def _hands_on(name: str) -> Any:
+    """Make a method of another line's, unseen."""
+    return lambda line, *args, **how: getattr(line.inner, name)(*args, **how)
 
 
-class RecordingLine(_Passing, ByteLine, RegisterLine, AddressedLine, MessageLine):
+def _asks(name: str) -> Any:
+    """Make a method that asks something of another line, whose answer may be lost."""
+    return lambda line, *args, **how: line.answered(name, args, how)
+
+
+def _sends(name: str, *, is_answered: bool = True) -> Any:
+    """Make a method that sends what stands before the deadline, which is remembered; some of them bring no answer."""
+
+    def send(line: RecordingLine, *args: Any, **how: Any) -> None:
+        sent = itertools.takewhile(lambda arg: not isinstance(arg, Deadline), args)
+        line.sent.append((name, *(tuple(arg) if isinstance(arg, list) else arg for arg in sent)))
+        line.answered(name, args, how, lost=is_answered and line.lose_replies)
+
+    return send
+
+
+class RecordingLine(ByteLine, RegisterLine, AddressedLine, MessageLine):
     """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
 
     def __init__(self, inner: Any) -> None:
@@ -244,75 +238,39 @@ class RecordingLine(_Passing, ByteLine, RegisterLine, AddressedLine, MessageLine
         """What is sent arrives and is carried out, but the answer comes too late: behind what is asked next, unless the
         line is brought back into step."""
         self._late: list[bytes] = []
-        self._inner = inner
+        self.inner = inner
 
-    def write(self, data: bytes, deadline: Deadline) -> None:
-        self._note("write", bytes(data))
-        self._inner.write(data, deadline)
+    open, close, press_on = map(_hands_on, ("open", "close", "press_on"))
+    exchange_s, take_dropped, follow = map(_hands_on, ("exchange_s", "take_dropped", "follow"))
+    write, publish = (_sends(name, is_answered=False) for name in ("write", "publish"))
+    write_registers, write_coil, write_coils = map(_sends, ("write_registers", "write_coil", "write_coils"))
+    read_registers, read_bits, arrivals = map(_asks, ("read_registers", "read_bits", "arrivals"))
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        self.traffic += 1
-        while self.lose_replies:
-            self._late.append(self._inner.read_line(terminator, deadline))
-        line: bytes = self._late.pop(0) if self._late else self._inner.read_line(terminator, deadline)
-        return line
+        return self._next(lambda: self.inner.read_line(terminator, deadline))
 
     def read_bytes(self, count: int, deadline: Deadline, until: bytes = b"") -> bytes:
-        self.traffic += 1
-        while self.lose_replies:
-            self._late.append(self._inner.read_bytes(count, deadline, until))
-        data: bytes = self._late.pop(0) if self._late else self._inner.read_bytes(count, deadline, until)
-        return data
+        return self._next(lambda: self.inner.read_bytes(count, deadline, until))
 
-    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> bytes:
+    def transfer(self, address: int | str, sent: bytes, count: int, deadline: Deadline) -> Any:
         if sent:
             self.sent.append(("write", address, sent))
-        self.traffic += 1
-        answer: bytes = self._inner.transfer(address, sent, count, deadline)
-        return self._answered(answer)
+        return self.answered("transfer", (address, sent, count, deadline), {})
 
     def resync(self) -> None:
         self._late.clear()
-        self._inner.resync()
+        self.inner.resync()
 
-    def publish(self, topic: str, payload: bytes, deadline: Deadline) -> None:
-        self._note("publish", topic, payload)
-        self._inner.publish(topic, payload, deadline)
-
-    def arrivals(self, topic: str, since_s: float, deadline: Deadline, *, kept: bool = False) -> Sequence[Message]:
+    def _next(self, come: Callable[[], bytes]) -> bytes:
         self.traffic += 1
-        messages: Sequence[Message] = self._inner.arrivals(topic, since_s, deadline, kept=kept)
-        return self._answered(messages)
+        while self.lose_replies:
+            self._late.append(come())
+        return self._late.pop(0) if self._late else come()
 
-    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
+    def answered(self, name: str, args: Sequence[Any], how: Mapping[str, Any], *, lost: bool | None = None) -> Any:
+        """Hand a call on, and lose its answer if that is asked for, or replies are lost now."""
         self.traffic += 1
-        words: list[int] = self._inner.read_registers(unit, kind, address, count, deadline)
-        return self._answered(words)
-
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
-        self.traffic += 1
-        bits: list[bool] = self._inner.read_bits(unit, kind, address, count, deadline)
-        return self._answered(bits)
-
-    def write_registers(
-        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
-    ) -> None:
-        self._note("write_registers", unit, address, tuple(values))
-        self._answered(self._inner.write_registers(unit, address, values, deadline, multiple=multiple))
-
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        self._note("write_coil", unit, address, value)
-        self._answered(self._inner.write_coil(unit, address, value, deadline))
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        self._note("write_coils", unit, address, tuple(values))
-        self._answered(self._inner.write_coils(unit, address, values, deadline))
-
-    def _note(self, *what: Any) -> None:
-        self.traffic += 1
-        self.sent.append(what)
-
-    def _answered(self, answer: T) -> T:
-        if self.lose_replies:
+        answer = getattr(self.inner, name)(*args, **how)
+        if self.lose_replies if lost is None else lost:
             raise DeviceTimeout("the reply was lost", bus=self.url)
         return answer
