@@ -24,7 +24,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.rig import wiring
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, Device, DeviceOptions, Doser, Sensor
+from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, DeviceOptions, Doser, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
@@ -39,6 +39,8 @@ ROUNDING: Final = 1e-6
 """Of the range or the setpoint: so much becomes of a number that stands in a float32."""
 LOOKED_AT: Final = 97
 """Setpoints of a range that are tried for their rounding; a prime, so that they do not all lie on its steps."""
+OFTEN: Final = (1e-4, 1 - 1e-4)
+"""Natural values below the first quantile or above the second are as good as never seen."""
 HOLDABLE: Final = "narrow the range to what the device can hold, or give it a type or scale that can hold more"
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
@@ -46,40 +48,15 @@ _REAL: Final = re.compile(r"/dev/(?!pts/)")
 _WHOLE_LINE: Final = ClaimedPlace("the line", "keeps")
 
 
-def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -> None:
-    """Find all that speaks against running this rig, and what a person should know before."""
-    registry = context.registry
-    if not context.findings:
-        _roles(context, spec, registry)
-    _assess(context, spec)
-    devices = context.made
-    _lines(context, spec.devices, registry)
-    _units(context, devices)
-    if not spec.meters and context.findings.whole("meters"):
-        flaw = Flaw("is missing", "must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free")
-        context.findings.add(("meters",), flaw)
-    _clock(context, spec)
-    _hearts(context, spec, devices)
-    _stay_on(context, spec)
-    _setpoints(context, spec)
-    _doses(context, spec, devices)
-    _treatments(context)
-    if problem is not None:
-        check_caps(context, spec, problem)
-        for variable in problem.space.variables:
-            _reach(context, spec, variable)
-            check_doses(context, spec, variable)
-            _volumes(context, spec, devices, variable)
-            _coarse(context, spec, variable)
-
-
 # what drivers say -------------------------------------------------------------------------------------------------
 
 
-def _roles(context: CheckContext, spec: RigSpec, registry: Registry) -> None:
+def _roles(context: CheckContext, spec: RigSpec) -> None:
     """Ask the rig itself whether each device can do what it is named for."""
+    if context.findings:
+        return
     try:
-        wiring.wired(spec, registry, ManualClock(), News())
+        wiring.wired(spec, context.registry, ManualClock(), News())
     except ConfigError as error:
         for found in error.mistakes:
             if not context.findings.told(found.path):
@@ -96,14 +73,14 @@ def _assess(context: CheckContext, spec: RigSpec) -> None:
             context.findings.warn(("devices", name), caveat)
 
 
-def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:
+def _units(context: CheckContext, _spec: RigSpec) -> None:
     """Check that what is measured or imposed directly speaks the unit of its device."""
     for path, _, section in context.measured:
         used = {"sensor": section.sensor}
         if isinstance(section, VariableSection) and not context.pumps.intersection(section.actuators):
             used["actuator"] = next(iter(section.actuators), None)
         for key, device in used.items():
-            made, unit = devices.get(device or ""), section.unit
+            made, unit = context.made.get(device or ""), section.unit
             if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
                 continue
             told = context.findings.told((*path, key)) or context.findings.told((*path, "unit"))
@@ -115,6 +92,12 @@ def _units(context: CheckContext, devices: Mapping[str, Device]) -> None:
 
 
 # what cannot be meant ---------------------------------------------------------------------------------------------
+
+
+def _meters(context: CheckContext, spec: RigSpec) -> None:
+    if not spec.meters and context.findings.whole("meters"):
+        flaw = Flaw("is missing", "must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free")
+        context.findings.add(("meters",), flaw)
 
 
 def _clock(context: CheckContext, spec: RigSpec) -> None:
@@ -132,9 +115,9 @@ def _clock(context: CheckContext, spec: RigSpec) -> None:
         )
 
 
-def _hearts(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) -> None:
+def _hearts(context: CheckContext, spec: RigSpec) -> None:
     """Check that a watchdog is fed no more often than the watch looks."""
-    for name, device in devices.items():
+    for name, device in context.made.items():
         heart = device.heart
         if heart is not None and heart.every_s < spec.watch.every_s:
             must = f"must be at least the {spec.watch.every_s:g} s between two looks of the watch"
@@ -236,11 +219,9 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
 
 def _coarse(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Check that what a device makes of a setpoint is near enough to be confirmed, wherever in the range it lies."""
-    wired = next((v for v in spec.variables if v.name == variable.name), None)
-    device = None if wired is None else spec.devices.get(wired.actuator or "")
-    if wired is None or device is None or device.name in spec.pumps:
-        return
-    if context.findings.told(("devices", device.name)):
+    wired = spec.wiring_of(variable.name)
+    device = spec.devices.get(wired.actuator or "")
+    if device is None or device.name in spec.pumps or context.findings.told(("devices", device.name)):
         return
     setpoints = [variable.setpoint(i / LOOKED_AT) for i in range(LOOKED_AT + 1)]
     held = {value: device.options.rounded(value) for value in setpoints}
@@ -253,10 +234,10 @@ def _coarse(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     context.findings.warn(("variables", variable.name, "read_back_tolerance"), f"{what}, but {astray}: {remedy}")
 
 
-def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) -> None:
+def _doses(context: CheckContext, spec: RigSpec) -> None:
     """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
     for pump in spec.pumps:
-        limits, least_ml = spec.limits.get(pump), _least_ml(devices, pump)
+        limits, least_ml = spec.limits.get(pump), _least_ml(context, pump)
         caps = {} if limits is None else {"per_dose": limits.per_dose_ml, "per_day": limits.per_day_ml}
         for key, cap_ml in caps.items():
             if cap_ml is not None and (cap_ml == 0 or cap_ml < least_ml):
@@ -264,29 +245,23 @@ def _doses(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]) 
                 flaw = Flaw("", f"must be {least}", got=f"{cap_ml:g} mL")
                 context.findings.add(("safety", "limits", pump, key), flaw)
     for pump, dosing in spec.dosing.items():
-        _too_coarse(context, spec, devices, dosing, pump)
-        served = next((v.name for v in spec.variables if pump in v.actuators), None)
-        named = (
-            ("variables", served or "", "plausible"),
-            ("variables", served or "", "sensor"),
-            ("dosing", pump, "sensor"),
-        )
-        if served is None or any(map(context.findings.told, named)):
-            continue
-        if dosing.sensor not in spec.plausible:
+        _too_coarse(context, spec, dosing, pump)
+        served = spec.served_by(pump)
+        path = ("variables", "" if served is None else served.name)
+        named = ((*path, "plausible"), (*path, "sensor"), ("dosing", pump, "sensor"))
+        told = served is None or any(map(context.findings.told, named))
+        if not told and dosing.sensor not in spec.plausible:
             flaw = Flaw("is missing", f"must say which readings of {dosing.sensor} can be true: {pump} doses by them")
-            context.findings.add(("variables", served, "plausible"), flaw)
+            context.findings.add((*path, "plausible"), flaw)
 
 
-def _too_coarse(
-    context: CheckContext, spec: RigSpec, devices: Mapping[str, Device], dosing: DosingSpec, pump: str
-) -> None:
+def _too_coarse(context: CheckContext, spec: RigSpec, dosing: DosingSpec, pump: str) -> None:
     """Find a tolerance that the smallest dose leaps over: from just outside it to beyond what is accepted then."""
     path: KeyPath = ("dosing", pump)
     if context.findings.told_below(path):
         return
     shares = {pump: 1.0, **spec.partners.get(pump, {})}
-    least_ml = max(_least_ml(devices, name) / share for name, share in shares.items())
+    least_ml = max(_least_ml(context, name) / share for name, share in shares.items())
     moves = least_ml * abs(dosing.effect_per_ml)
     least = moves / (1 + OVERSHOOT)
     if dosing.tolerance >= least * (1 - ROUNDING):
@@ -299,21 +274,21 @@ def _too_coarse(
     context.findings.add((*path, "tolerance"), flaw)
 
 
-def _least_ml(devices: Mapping[str, Device], pump: str) -> float:
-    made = devices.get(pump)
+def _least_ml(context: CheckContext, pump: str) -> float:
+    made = context.made.get(pump)
     return made.min_dose_ml if isinstance(made, Doser) else 0.0
 
 
-def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device], variable: Variable) -> None:
+def _volumes(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Check that whatever volume may be chosen is one that the pump can give, and that its caps let through."""
-    pump = next((v.actuator for v in spec.variables if v.name == variable.name), None) or ""
+    pump = spec.wiring_of(variable.name).actuator or ""
     volume = spec.volumes.get(pump)
     if volume is None:
         return
     path: KeyPath = ("variables", variable.name)
     most, least = [], []
     for name, share in {pump: 1.0, **volume.with_}.items():
-        limits, least_ml = spec.limits.get(name), _least_ml(devices, name)
+        limits, least_ml = spec.limits.get(name), _least_ml(context, name)
         whose = "" if name == pump else f"{name} gives {share:g} mL per mL of {pump}, and "
         least.append((least_ml / share, f"{whose}{name} gives no less than {least_ml:g} mL"))
         dose_ml = None if limits is None else limits.per_dose_ml
@@ -333,19 +308,15 @@ def _volumes(context: CheckContext, spec: RigSpec, devices: Mapping[str, Device]
 
 def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Check that a pump without a treatment brings its variable from where nature leaves it to every setpoint."""
-    wired = next((v for v in spec.variables if v.name == variable.name), None)
-    pump = None if wired is None or wired.second is not None else wired.actuator  # two of them reach everything
-    dosing = spec.dosing.get(pump or "")
-    if dosing is None or dosing.treatment is not None:
+    pump, *others = (*spec.wiring_of(variable.name).actuators, "")
+    dosing = spec.dosing.get(pump)
+    if dosing is None or dosing.treatment is not None or any(others):  # two of them reach everything
         return
-    import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
-
-    span = variable.high - variable.low
-    lowest, highest = variable.low + span * variable.marginal.quantile(np.array([RARE, 1 - RARE]))
+    span, (lowest, highest) = variable.high - variable.low, _natural_ends(variable)
     raises = dosing.effect_per_ml > 0
     wrong = f"{pump} only {'raises' if raises else 'lowers'} {variable.name}"
     remedy = "name a treatment that brings it to the other side first, or narrow the range"
-    path: KeyPath = ("dosing", str(pump), "effect")
+    path: KeyPath = ("dosing", pump, "effect")
     near = max(dosing.tolerance, NEAR * span)
     if (lowest > variable.low + near) if raises else (highest < variable.high - near):
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
@@ -357,7 +328,15 @@ def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
 
 
-def _treatments(context: CheckContext) -> None:
+def _natural_ends(variable: Variable) -> tuple[float, float]:
+    """Return the lowest and the highest value that nature may leave a variable at, its unit."""
+    import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
+
+    lowest, highest = variable.low + (variable.high - variable.low) * variable.marginal.quantile(np.array(OFTEN))
+    return float(lowest), float(highest)
+
+
+def _treatments(context: CheckContext, _spec: RigSpec) -> None:
     """Check that a treatment which no step of the preparation follows is given time."""
     if context.config.trial is None or context.config.trial.look is None:
         return
@@ -371,10 +350,10 @@ def _treatments(context: CheckContext) -> None:
 # what may not share a line, a register or a coil -------------------------------------------------------------------
 
 
-def _lines(context: CheckContext, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
+def _lines(context: CheckContext, spec: RigSpec) -> None:
     """Check that every line is named in one way, and every place on it serves one device only."""
     by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
-    for device in devices.values():
+    for device in spec.devices.values():
         by_line[line_of(device.url)].append(device)
     for first, *others in by_line.values():
         for device in others:
@@ -386,7 +365,7 @@ def _lines(context: CheckContext, devices: Mapping[str, DeviceSpec], registry: R
         if _NUMBERED.fullmatch(place):
             what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
             context.findings.warn(_bus(first), what)
-        claims = [(device, _claims(device, registry)) for device in (first, *others)]
+        claims = [(device, _claims(device, context.registry)) for device in (first, *others)]
         for device, own in claims:
             written = Counter(claim.place for claim in own if claim.use == "writes")
             for place in (place for place, times in written.items() if times > 1):
@@ -455,8 +434,6 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
 # what budget and pumps allow --------------------------------------------------------------------------------------
 
 
-RARE: Final = 1e-4
-"""Natural values further out are as good as never seen."""
 _COUNTED: Final = (
     "budget",
     "variables",
@@ -499,9 +476,9 @@ def _up(amount: float) -> str:
     return f"{math.ceil(amount * 1e3 - 1e-6) / 1e3:g}"
 
 
-def check_doses(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
+def _max_doses(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     """Find setpoints that a pump does not reach in so many doses of such a size."""
-    for pump in next((v.actuators for v in spec.variables if v.name == variable.name), ()):
+    for pump in spec.wiring_of(variable.name).actuators:
         parts: list[KeyPath] = [
             ("dosing", pump),
             *(("safety", "limits", p) for p in (pump, *spec.partners.get(pump, ()))),
@@ -531,18 +508,35 @@ def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
 
     A pump goes its own way only: what lies on the other side is another pump's, or refused.
     """
-    import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
-
-    span = variable.high - variable.low
     raises = dosing.effect_per_ml > 0
     end = variable.high if raises else variable.low
     if dosing.treatment is not None:
-        return span, span, end
-    ways = end - (variable.low + span * variable.marginal.quantile(np.array([RARE, 1 - RARE])))
-    ways = np.maximum(ways if raises else -ways, 0.0)
-    return float(ways.min()), float(ways.max()), end
+        return variable.high - variable.low, variable.high - variable.low, end
+    nearest, furthest = sorted(max(end - at if raises else at - end, 0.0) for at in _natural_ends(variable))
+    return nearest, furthest, end
 
 
 def _volume(furthest: float, dosing: DosingSpec, most_ml: float) -> str:
     needed = (furthest - dosing.tolerance) / abs(dosing.effect_per_ml) / dosing.max_doses
     return f"{math.ceil(10 * max(needed, most_ml)) / 10:g} mL"
+
+
+# all of them -----------------------------------------------------------------------------------------------------
+
+
+_OF_RIGS: Final = (
+    *(_roles, _assess, _lines, _units, _meters, _clock),
+    *(_hearts, _stay_on, _setpoints, _doses, _treatments),
+)
+_OF_VARIABLES: Final = (_reach, _max_doses, _volumes, _coarse)
+
+
+def inspect_rig(context: CheckContext, spec: RigSpec, problem: Problem | None) -> None:
+    """Find all that speaks against running this rig, and what a person should know before."""
+    for check in _OF_RIGS:
+        check(context, spec)
+    if problem is not None:
+        check_caps(context, spec, problem)
+        for variable in problem.space.variables:
+            for check_one in _OF_VARIABLES:
+                check_one(context, spec, variable)

@@ -182,8 +182,8 @@ class Imposer:
         """
         state = await actuator.ask(actuator.device.read_back, "read back")
         # treatments and prepared actuators are switches: they hold what was sent
-        own = (v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator.name)
-        if holds(state, value, max(next(own, 1e-6), within)):
+        served = self.spec.served_by(actuator.name)
+        if holds(state, value, max(1e-6 if served is None else served.read_back_tolerance, within)):
             return ""
         unit = actuator.device.unit
         wanted = "released" if value is None else f"{value:g} {unit}".rstrip()
@@ -251,7 +251,8 @@ class Imposer:
         return Side(spec, self.wiring.dosers[name], limits[name].per_dose_ml, tuple(along))
 
     def _serves(self, actuator: str) -> str:
-        return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+        served = self.spec.served_by(actuator)
+        return actuator if served is None else served.name
 
 
 async def _let_go(imposer: Imposer, plan: _Plan) -> list[Handle[Doser]]:
@@ -288,7 +289,7 @@ async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> 
         GarbledReply: its variable cannot be read; nothing was driven.
     """
     state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]
-    variable = next((v for v in spec.variables if v.actuator == actuator.name), _NOTHING)
+    variable = spec.served_by(actuator.name) or _NOTHING
     at, beyond = state.setpoint, variable.read_back_tolerance
     if at is None or not limits.low - beyond <= at <= limits.high + beyond:
         if state.controlled and at is not None:

@@ -505,6 +505,13 @@ class RigSpec:
         hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
         return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
 
+    def wiring_of(self, variable: str) -> VariableWiring:
+        return next(v for v in self.variables if v.name == variable)
+
+    def served_by(self, actuator: str) -> VariableWiring | None:
+        """Return the variable that an actuator imposes; None: it is a switch, or a pump that doses along."""
+        return next((v for v in self.variables if actuator in v.actuators), None)
+
     def device_of(self, name: str) -> str:
         """Return the device of this name, or the sensor of the variable or outcome of this name; empty: none."""
         if name in self.devices:
