@@ -11,7 +11,7 @@ from typing import Any
 from rigctl.codec import plain, typed
 from rigctl.core.experiment.history import ALONE, History, Observation
 from rigctl.core.experiment.marginals.conditional import Stretched
-from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import JsonState, Problem
@@ -21,7 +21,7 @@ from rigctl.files import whole
 
 FORMAT = 1
 """Version of the file's layout."""
-MARGINALS = (Uniform, TruncatedNormal, Empirical, Learned, Stretched)
+MARGINALS = (Uniform, TruncatedNormal, Empirical, Discrete, Learned, Stretched)
 INNER = ("marginal", "prior")
 """Fields of a marginal that hold another one."""
 

@@ -33,6 +33,8 @@ class Names(Mapping[str, str]):
     units: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     """By name, of those that have one."""
+    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """The words of categories, whose values are 0, 1, 2 ..., by name."""
 
     def __getitem__(self, name: str) -> str:
         return self.units[name]
@@ -47,6 +49,14 @@ class Names(Mapping[str, str]):
 def shown_name(name: str, names: Mapping[str, str] | None) -> str:
     """Return what people read for a name: its label among these `Names`, else itself."""
     return names.labels.get(name, name) if isinstance(names, Names) else name
+
+
+def shown_value(name: str, value: float, names: Mapping[str, str] | None, digits: int = 4) -> str:
+    """Return a value with its unit; of a category among these `Names` the word of the nearest level."""
+    words = names.levels.get(name) if isinstance(names, Names) else None
+    if words and isfinite(value):
+        return words[min(max(round(value), 0), len(words) - 1)]
+    return f"{in_full(value, digits)} {(names or {}).get(name, '')}".rstrip()
 
 
 def shown_set(members: Iterable[str], names: Mapping[str, str] | None, plus: str = "+") -> str:
@@ -71,8 +81,7 @@ def joined(names: Sequence[str]) -> str:
 
 def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
     """Return `k = 9.4 mM, ph = 5.6 pH`, with labels where `units` are `Names`."""
-    parts = (f"{shown_name(name, units)} = {in_full(value, 4)} {units.get(name, '')}" for name, value in at.items())
-    return ", ".join(map(str.rstrip, parts))
+    return ", ".join(f"{shown_name(name, units)} = {shown_value(name, value, units)}" for name, value in at.items())
 
 
 def plus_minus(mean: float, sd: float) -> str:

@@ -18,10 +18,11 @@ from rigctl.bench.problems.functions import Objective, alone
 from rigctl.bench.problems.problem import BenchProblem, LinearCost, Noise, TrialCosts
 from rigctl.bench.problems.terms import Natural, Terms, curve_terms
 from rigctl.bench.problems.truth import ProblemTruth
+from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
-from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.marginals.families import Discrete, TruncatedNormal
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 
@@ -127,6 +128,37 @@ def limited(seed: int) -> BenchProblem:
         return np.stack([first.objective(x), scale * objective(np.asarray(x)[:, columns])], axis=1)
 
     return replace(first, objective=both, further=(FurtherOutcome("y2", maximise=False, at_most=limit),))
+
+
+def categorical(seed: int, *, numbered: bool = False) -> BenchProblem:
+    """Return the drawn problem of that seed with categories for a third of its variables, at least one.
+
+    Each has three to six levels, which stand for evenly spaced values of the variable in an order that is drawn.
+    `numbered`, policies are told that they are whole numbers. There is no truth.
+    """
+    first, rng = drawn(seed, solved=False).bench, np.random.default_rng(np.random.SeedSequence([seed, 30]))
+    d = first.space.dimension
+    places, variables = {}, list(first.space.variables)
+    for column in sorted(rng.choice(d, max(1, d // 3), replace=False).tolist()):
+        count = int(rng.integers(3, 7))
+        places[column] = rng.permutation((np.arange(count) + 0.5) / count)
+        words = tuple(chr(ord("A") + level) for level in range(count))
+        shares = Discrete.levels(rng.dirichlet(np.ones(count)).tolist())
+        category = Variable.category(variables[column].name, words, shares)
+        variables[column] = replace(category, levels=()) if numbered else category
+
+    def placed(x: FloatArray) -> FloatArray:
+        x = np.array(x, dtype=float)
+        for column, of in places.items():
+            x[:, column] = of[np.rint(x[:, column] * (len(of) - 1)).astype(int)]
+        return first.objective(x)
+
+    space = replace(first.space, variables=tuple(variables))
+
+    def snapped_points(of: Rng) -> FloatArray:
+        return snapped(of.random((5, d)), space.steps)
+
+    return replace(first, objective=placed, space=space, initial=snapped_points)
 
 
 def _marginals(d: int, rng: Rng) -> list[TruncatedNormal]:

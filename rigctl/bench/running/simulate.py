@@ -202,9 +202,10 @@ def advice_after(played: Played, row: int) -> Option:
 
 
 def in_cube(space: Space, told: Option) -> tuple[int, tuple[float, ...]]:
-    """Return control set and setting of what was told; the bench's variables run from 0 to 1, as the cube does."""
+    """Return control set and setting of what was told."""
     control_set = space.index_of(told.control_set)
-    return control_set, tuple(told.setpoints[name] for name in space.control_sets[control_set].names)
+    x = space.to_unit(np.array([told.setpoints.get(name, 0.0) for name in space.names]))
+    return control_set, space.setting(control_set, x)
 
 
 def rule_after(played: Played, row: int, readings: FloatArray) -> Settings:

@@ -46,7 +46,7 @@ from numpy.typing import NDArray
 from rigctl.core.acquisition.improvement import log_height
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
-from rigctl.core.experiment.kernels import KernelName
+from rigctl.core.experiment.kernels import ProductKernel
 from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space
@@ -168,18 +168,27 @@ def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
     return out
 
 
-def spectral_draw(name: KernelName, lengthscales: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
+def spectral_draw(kernel: ProductKernel, count: int, rng: np.random.Generator) -> FloatArray:
     """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube.
+
+    Of a category of L levels, which lie 1 / (L - 1) apart, a wave has one of the L frequencies that are told apart
+    there. All together make 1 where levels are the same and 0 elsewhere; the slowest, 0, makes what all levels share.
 
     Raises:
         ValueError: the kernel's spectral density is not known here.
     """
-    shape = (count, len(lengthscales))
-    if name == "squared-exponential":
-        return np.asarray(rng.standard_normal(shape) / lengthscales)
-    if name == "matern-5/2":
-        return np.asarray(rng.standard_t(MATERN_DEGREES, shape) / lengthscales)
-    raise ValueError(f"kernel: got {name!r}, allowed: 'squared-exponential', 'matern-5/2'")
+    shape = (count, len(kernel.lengthscales))
+    if kernel.name == "squared-exponential":
+        drawn = np.asarray(rng.standard_normal(shape) / kernel.lengthscales)
+    elif kernel.name == "matern-5/2":
+        drawn = np.asarray(rng.standard_t(MATERN_DEGREES, shape) / kernel.lengthscales)
+    else:
+        raise ValueError(f"kernel: got {kernel.name!r}, allowed: 'squared-exponential', 'matern-5/2'")
+    for column in kernel.categories:
+        levels, shared = kernel.levels[column], kernel.one(column).value(np.ones(1))
+        own = rng.random(count) >= shared
+        drawn[:, column] = own * rng.integers(levels, size=count) * 2.0 * np.pi * (levels - 1) / levels
+    return drawn
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +221,7 @@ class SampledFunction:
             rng: the same generator state gives the same function bit for bit.
         """
         posterior, h = e.posterior, e.posterior.hyperparameters
-        w = spectral_draw(h.kernel, np.array(h.lengthscales), features, rng)
+        w = spectral_draw(h.product_kernel, features, rng)
         b = 2.0 * np.pi * rng.random(features)
         v = np.sqrt(2.0 * h.signal_variance / features) * rng.standard_normal(features)
         drawn = np.cos(posterior.x @ w.T + b) @ v
@@ -237,11 +246,13 @@ class SampledFunction:
         """Return values, (b,), and their gradient (b, d), 0 for uncontrolled variables."""
         e = self.expectations
         value, gradient = e.value_and_gradient(points, sets, np.zeros(len(points)), ValueSpread(e))
+        smooth = np.ones(points.shape[1])
+        smooth[list(e.posterior.hyperparameters.product_kernel.categories)] = 0.0
         for i in np.unique(sets):
-            mine = np.flatnonzero(sets == i)
+            mine, rising = np.flatnonzero(sets == i), e.mask[i] * smooth
             angles, amplitudes = self._angles(points[mine], int(i)), self.amplitudes[i].astype(np.float32)
             value[mine] += np.cos(angles) @ amplitudes
-            gradient[mine] -= np.sin(angles) @ (amplitudes[:, None] * self.frequencies * e.mask[i]).astype(np.float32)
+            gradient[mine] -= np.sin(angles) @ (amplitudes[:, None] * self.frequencies * rising).astype(np.float32)
         return value, gradient
 
     def _angles(self, points: FloatArray, control_set: int) -> SingleArray:

@@ -42,23 +42,28 @@ def snapped(points: FloatArray, steps: IntArray) -> FloatArray:
 
     Args:
         points: unit cube.
-        steps: (d,), number of steps over the range; 0 where every value can be set.
+        steps: (d,), number of steps over the range; negative of a category, 0 where every value can be set.
     """
     if not steps.any():
         return points
-    count = np.maximum(steps, 1)
-    return np.where(steps > 0, np.clip(np.rint(points * count), 0, count) / count, points)
+    count = np.maximum(np.abs(steps), 1)
+    return np.where(steps != 0, np.clip(np.rint(points * count), 0, count) / count, points)
 
 
 def neighbours(points: FloatArray, steps: IntArray) -> tuple[FloatArray, IntArray]:
-    """Return the settings one step away in one variable from settings (b, d), (c, d), and from which each is, (c,)."""
+    """Return the settings one step away in one variable from settings (b, d), (c, d), and from which each is, (c,).
+
+    Of a category, whose levels have no order, every other level is one step away.
+    """
     moved, rows = [points[:0]], [np.empty(0, dtype=np.int64)]
     for column in np.flatnonzero(steps):
-        for side in (-1.0, 1.0):
+        count = abs(int(steps[column]))
+        reach = count if steps[column] < 0 else 1
+        for side in (*range(-reach, 0), *range(1, reach + 1)):
             there = points.copy()
-            there[:, column] += side / steps[column]
+            there[:, column] += side / count
             # half a step out is no rounding error, but no level either
-            inside = np.flatnonzero(np.abs(there[:, column] - 0.5) < 0.5 + 0.5 / steps[column])
+            inside = np.flatnonzero(np.abs(there[:, column] - 0.5) < 0.5 + 0.5 / count)
             moved.append(snapped(there[inside], steps))
             rows.append(inside)
     return np.concatenate(moved), np.concatenate(rows)
@@ -172,9 +177,10 @@ def _all_of_few(
     for group in np.unique(groups):
         first = int(np.flatnonzero(groups == group)[0])
         columns = np.flatnonzero(free[first] == 1)
-        if not (steps[columns] > 0).all() or prod(int(n) + 1 for n in steps[columns]) > few:
+        counts = np.abs(steps[columns])
+        if not counts.all() or prod(int(n) + 1 for n in counts) > few:
             continue
-        levels = np.meshgrid(*(np.arange(n + 1) / n for n in steps[columns]), indexing="ij")
+        levels = np.meshgrid(*(np.arange(n + 1) / n for n in counts), indexing="ij")
         rows = np.tile(snapped(points[first], steps), (levels[0].size, 1))
         rows[:, columns] = np.stack([level.ravel() for level in levels], axis=1)
         every.append(rows)

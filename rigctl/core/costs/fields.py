@@ -115,7 +115,9 @@ def fewest(k: int) -> int:
     return k + 2
 
 
-def cost_process(settings: FloatArray, costs: FloatArray, memo: Memo | None = None) -> CostProcess | None:
+def cost_process(
+    settings: FloatArray, costs: FloatArray, memo: Memo | None = None, levels: Sequence[int] = ()
+) -> CostProcess | None:
     """Return one set's process; None where a constant says as much: too few trials, or all at the same cost.
 
     Hyper-parameters are those of the first k + 2 trials, or of a quarter more, or of a quarter more than that ...: a
@@ -125,14 +127,15 @@ def cost_process(settings: FloatArray, costs: FloatArray, memo: Memo | None = No
         settings: (n, k), unit cube, as measured, in order of the trials.
         costs: (n,), currency units, >= 0.
         memo: of the history behind them; saves the learning.
+        levels: (k,), how many each category has, 0 for a number; empty: all are numbers.
     """
     n, k = settings.shape
     if n < fewest(k) or np.ptp(costs) <= 0:
         return None
-    step = _step(costs, k)
-    learned, floor = _learned(settings[:step], costs[:step], memo or Memo())
+    step, options = _step(costs, k), OPTIONS.over(levels)
+    learned, floor = _learned(settings[:step], costs[:step], memo or Memo(), options)
     rows = _thinned(n, MOST_ROWS)
-    posterior = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), OPTIONS, learned, refit=False)
+    posterior = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options, learned, refit=False)
     return CostProcess(posterior, log(FARTHEST * costs.max()))
 
 
@@ -144,14 +147,16 @@ def _step(costs: FloatArray, k: int) -> int:
     return step if np.ptp(costs[:step]) > 0 else len(costs)
 
 
-def _learned(settings: FloatArray, costs: FloatArray, memo: Memo) -> tuple[Hyperparameters, float]:
+def _learned(
+    settings: FloatArray, costs: FloatArray, memo: Memo, options: ModelOptions
+) -> tuple[Hyperparameters, float]:
     """Learn hyper-parameters, and what a free trial counts as; the memo knows what they were learned from."""
     known = memo.get("cost process")
     if known is not None and np.array_equal(known[0], settings) and np.array_equal(known[1], costs):
         return known[2], known[3]
     floor = max(LEAST, FREE_SHARE * float(costs.mean()))
     rows = _thinned(len(costs), MOST_LEARNED)
-    learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), OPTIONS).hyperparameters
+    learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options).hyperparameters
     memo.keep("cost process", (settings, costs, learned, floor))
     return learned, floor
 
@@ -266,9 +271,10 @@ def _processes(problem: Problem, history: History) -> dict[int, CostProcess]:
     kept = {number: memos.get(number) or Memo() for number in metered}
     found = {}
     for number, trials in metered.items():
-        settings = np.array([o.x for o in trials], dtype=float)[:, list(problem.space.control_sets[number].indices)]
+        columns = list(problem.space.control_sets[number].indices)
+        settings = np.array([o.x for o in trials], dtype=float)[:, columns]
         costs = np.array([to_units(o.cost) for o in trials])
-        process = cost_process(settings, costs, kept[number])
+        process = cost_process(settings, costs, kept[number], [problem.space.levels[c] for c in columns])
         if process is not None:
             found[number] = process
     history.memo.keep("cost processes", kept)

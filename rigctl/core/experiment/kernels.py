@@ -71,6 +71,35 @@ class Matern52:
         return Matern52(self.lengthscale / by)
 
 
+@dataclass(frozen=True, slots=True)
+class Categorical:
+    """Correlate levels without an order: 1 where they are the same, k(1) of another kernel where they differ.
+
+    Any two levels are as far apart as any others, so one lengthscale says how much the category matters: with few
+    trials a level nothing is known of takes after all others alike, and a matrix of correlations between levels could
+    not be learned. Values count as the nearest level, rounded within the kernel: the model is constant where the rig
+    makes no difference (Garrido-Merchan and Hernandez-Lobato, "Dealing with categorical and integer-valued variables in
+    Bayesian optimization with Gaussian processes", Neurocomputing 2020).
+    """
+
+    apart: Kernel1D
+    half: float
+    """Half the distance from one level to the next, unit cube."""
+
+    @property
+    def lengthscale(self) -> float:
+        return self.apart.lengthscale
+
+    def value(self, delta: FloatArray) -> FloatArray:
+        return np.where(np.abs(delta) < self.half, 1.0, float(self.apart.value(np.ones(1))[0]))
+
+    def log_slope(self, delta: FloatArray) -> FloatArray:
+        return np.zeros(np.shape(delta))
+
+    def narrowed(self, by: float) -> Categorical:
+        return Categorical(self.apart, self.half / by)
+
+
 def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:
     """Return the one-dimensional kernel of that name.
 
@@ -91,9 +120,18 @@ class ProductKernel:
     name: KernelName
     lengthscales: FloatArray
     """(d,), unit cube."""
+    levels: tuple[int, ...] = ()
+    """(d,), how many levels a category has; 0 for a number. Empty: all variables are numbers."""
 
     def one(self, variable: int) -> Kernel1D:
-        return kernel_1d(self.name, float(self.lengthscales[variable]))
+        kernel = kernel_1d(self.name, float(self.lengthscales[variable]))
+        count = self.levels[variable] if self.levels else 0
+        return Categorical(kernel, 0.5 / (count - 1)) if count else kernel
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """Return the columns of the categories."""
+        return tuple(i for i, count in enumerate(self.levels) if count)
 
     def matrix(self, a: FloatArray, c: FloatArray, mask: FloatArray | None = None) -> FloatArray:
         """Return correlations between rows, (b, n).
@@ -158,9 +196,21 @@ class Correlations:
 
     def matrix(self, a: FloatArray, mask: FloatArray | None = None) -> FloatArray:
         """Return correlations (b, n) with rows a (b, d), unit cube; mask (b, d) of 0 and 1 says which factors count."""
-        if self.kernel.name == "squared-exponential":
-            return self._squared_exponential(a, mask)
-        return self._matern(a, mask)
+        numbers = self._numbers(a, mask)
+        exponential = self.kernel.name == "squared-exponential"
+        out = self._squared_exponential(a, numbers) if exponential else self._matern(a, numbers)
+        for column in self.kernel.categories:
+            factor = self.kernel.one(column).value(a[:, column, None] - self._columns[column])
+            out *= factor if mask is None else np.where(mask[:, column, None] == 0, 1.0, factor)
+        return out
+
+    def _numbers(self, a: FloatArray, mask: FloatArray | None) -> FloatArray | None:
+        """Return the mask without the categories."""
+        if not self.kernel.categories:
+            return mask
+        mask = np.ones_like(a) if mask is None else np.array(mask, dtype=float)
+        mask[:, list(self.kernel.categories)] = 0.0
+        return mask
 
     def _matern(self, a: FloatArray, mask: FloatArray | None) -> FloatArray:
         """Take one exponential instead of d of them, in place: a factor is ((t + h)^2 + 1/4) exp(-2 h t), h^2 = 3/4."""
@@ -252,6 +302,7 @@ class Correlations:
             g: (b, n).
             mask: (b, d) of 0 and 1: which factors count; the others' slopes are 0.
         """
+        mask = self._numbers(a, mask)
         if self.kernel.name == "squared-exponential":
             sums = g @ self._centred
             slopes = (sums[:, :-1] - (a - 0.5) * sums[:, -1:]) / self.kernel.lengthscales**2

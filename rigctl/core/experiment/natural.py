@@ -20,7 +20,7 @@ from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Look, Mem
 from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.conditional import stretched
 from rigctl.core.experiment.marginals.drift import Change, Scan, scan
-from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.persistence import (
     Persistence,
@@ -321,7 +321,13 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
 
 
 def _learnt(learned: Learned, readings: FloatArray) -> Marginal:
-    """Return what readings (n,), unit cube, speak for within the natural range."""
+    """Return what readings (n,), unit cube, speak for within the natural range.
+
+    Of a category the prior's shares count as one reading for each level: what was not seen yet may still come.
+    """
+    if isinstance(learned.prior, Discrete):
+        seen = np.bincount(learned.prior.places(readings), minlength=len(learned.prior.values))
+        return Discrete.levels((seen + len(seen) * np.array(learned.prior.weights)).tolist())
     inside = (readings - learned.low) / (learned.high - learned.low)
     return stretched(fitted(inside), learned.low, learned.high)
 

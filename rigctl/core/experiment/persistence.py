@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import Look
 from rigctl.core.experiment.marginals.conditional import QUANTILES, conditional, score_before, scores, spread_of
-from rigctl.core.experiment.marginals.families import Marginal
+from rigctl.core.experiment.marginals.families import Discrete, Marginal
 from rigctl.core.experiment.problem import Problem
 
 CANDIDATES = 201
@@ -141,8 +141,14 @@ def _log_likelihood(marginal: Marginal, pairs: ReadingPairs) -> FloatArray:
     """Return the log-likelihood of every candidate, (c,).
 
     Given the marginal, a pair says that the score during is N(rho a, 1 - rho^2 (1 - v)), a and v mean and variance of
-    the score before; so readings of different quality count for what they are worth.
+    the score before; so readings of different quality count for what they are worth. A level is the same again with
+    probability rho, else drawn anew.
     """
+    if isinstance(marginal, Discrete):
+        before, during = marginal.places(pairs.before), marginal.places(pairs.during)
+        same, drawn = (before == during).astype(float), np.maximum(np.array(marginal.weights)[during], LITTLE)
+        still = np.minimum(_candidates(), 1.0 - LITTLE)[:, None]
+        return np.asarray(np.log(still * same + (1.0 - still) * drawn).sum(axis=1))
     score, error = score_before(marginal, pairs.before, pairs.errors)
     rho = _candidates()[:, None]
     variance = np.maximum(1.0 - np.square(rho) * (1.0 - error), LITTLE**2)
@@ -238,7 +244,7 @@ def together(
     """
     left = np.full((max((int(p.rows[-1]) + 1 for p in pairs if len(p.rows)), default=0), len(pairs)), np.nan)
     for column, (v, known, of_it) in enumerate(zip(problem.space.variables, persistences, pairs, strict=True)):
-        if known is not None and spread_of(v.marginal) > 0.0:
+        if known is not None and not v.levels and spread_of(v.marginal) > 0.0:
             recent = of_it.last(MOST_PAIRS)
             left[recent.rows, column] = _residuals(v.marginal, known.rho, recent)
     count, correlation = _correlations(left)

@@ -6,7 +6,7 @@ Inside, a *value* is the outcome turned so that larger is better.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from math import inf, isfinite
 from typing import Annotated, Any, Literal, Protocol
 
@@ -79,11 +79,37 @@ class ModelOptions(Section):
         """Return the kernel: the one that is named, else the usual one."""
         return self.kernel or usual_kernel(self.hyperparameters)
 
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Return how many levels each variable has, as of `ProductKernel`; none are known before `over`."""
+        return ()
+
+    def over(self, levels: Sequence[int]) -> ModelOptions:
+        """Return the options of a model of variables with so many levels, (d,); 0 for a number."""
+        own: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(ModelOptions)}
+        return CategoricalOptions(**own, counts=tuple(levels)) if any(levels) else ModelOptions(**own)
+
+    def among(self, columns: Sequence[int]) -> ModelOptions:
+        """Return the options of a model of some of the variables."""
+        own, levels = self.lengthscales, [self.levels[v] for v in columns] if self.levels else ()
+        return replace(self, lengthscales=None if own is None else tuple(own[v] for v in columns)).over(levels)
+
     def clashes(self) -> Iterator[Clash]:
         """What is fixed is given."""
         for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
             if self.hyperparameters == "fixed" and getattr(self, key) is None:
                 yield Clash(key, 'must be given with "hyperparameters: fixed"', lead="is missing")
+
+
+@dataclass(frozen=True, slots=True)
+class CategoricalOptions(ModelOptions):
+    """The options of a model with categories among its variables."""
+
+    counts: tuple[int, ...] = ()
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return self.counts
 
 
 class CostField(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -37,6 +37,19 @@ class Variable:
     """Between two setpoints, the first of which is the lowest; engineering units. None: every value can be set."""
     label: str = ""
     """What people read instead of the name; empty: the name."""
+    levels: tuple[str, ...] = ()
+    """The words of a category, whose values are 0, 1, 2 ... in this order; empty: it is a number."""
+
+    @classmethod
+    def category(cls, name: str, levels: Sequence[str], marginal: Marginal, label: str = "") -> Variable:
+        """Describe a choice among two or more levels without an order; its marginal is on 0, 1/(L - 1), ..., 1.
+
+        Raises:
+            ValueError: there are fewer than two levels, or two of them are alike.
+        """
+        if len(levels) < 2 or len(set(levels)) < len(levels):
+            raise ValueError(got(list(levels), "must be two or more words, all different", where=f"{name}: levels"))
+        return cls(name, "", 0.0, len(levels) - 1.0, marginal, 1.0, label, tuple(levels))
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
@@ -51,6 +64,22 @@ class Variable:
             raise ValueError(
                 got(self.step, allowed, f"the last setpoint would be {last:g}", where=f"{self.name}: step")
             )
+
+    def number(self, value: object) -> float:
+        """Return a value as a number: of a category that of a level's word.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        if not self.levels:
+            return float(value)  # type: ignore[arg-type]
+        if value not in self.levels:
+            raise ValueError(got(value, f"must be one of {', '.join(self.levels)}", where=self.name))
+        return float(self.levels.index(str(value)))
+
+    def worded(self, value: float) -> float | str:
+        """Return a number as it is; of a category the word of the nearest level. NaN stays what it is."""
+        return self.levels[min(max(round(value), 0), self.steps)] if self.levels and np.isfinite(value) else value
 
     @property
     def steps(self) -> int:
@@ -155,7 +184,8 @@ class Space:
     def units(self) -> Names:
         """Return the variables' units and labels as they are shown."""
         labels = {v.name: v.label for v in self.variables if v.label}
-        return Names({v.name: shown_unit(v.unit) for v in self.variables}, labels)
+        levels = {v.name: v.levels for v in self.variables if v.levels}
+        return Names({v.name: shown_unit(v.unit) for v in self.variables}, labels, levels)
 
     def shown(self, control_set: int) -> str:
         """Return what people read for a control set."""
@@ -203,8 +233,13 @@ class Space:
 
     @property
     def steps(self) -> IntArray:
-        """Return how many steps each range has, (d,); 0 where every value can be set."""
-        return np.array([v.steps for v in self.variables], dtype=np.int64)
+        """Return how many steps each range has, (d,); negative of a category, 0 where every value can be set."""
+        return np.array([-v.steps if v.levels else v.steps for v in self.variables], dtype=np.int64)
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """Return how many levels each category has, (d,); 0 for a number."""
+        return tuple(len(v.levels) for v in self.variables)
 
     def evenly(self, control_set: int, setting: Sequence[float]) -> tuple[float, ...]:
         """Return a setting (k,) on the unit cube with stepped variables on their levels, each as likely as the others.
@@ -220,6 +255,10 @@ class Space:
         chosen = self.control_sets[control_set]
         pairs = zip(chosen.indices, setting, strict=True)
         return {self.variables[i].name: self.variables[i].setpoint(float(u)) for i, u in pairs}
+
+    def worded(self, values: Mapping[str, float]) -> dict[str, float | str]:
+        """Return values by name, engineering units, with the words of categories."""
+        return {v.name: v.worded(values[v.name]) for v in self.variables if v.name in values}
 
     def index_of(self, members: Sequence[str]) -> int:
         """Return which control set has exactly these members.

@@ -124,6 +124,8 @@ VERSION = 1
 """Of their JSON form, which policies keep in their state."""
 AGED = 2
 """Of that form where the response has aged; where it has not, nothing of it is written."""
+CATEGORICAL = 3
+"""Of that form where a variable is a category; where none is, nothing of it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +145,16 @@ class Hyperparameters:
     kernel: KernelName = "squared-exponential"
     ageing: tuple[Term, ...] = ()
     """How the response has changed; empty: as far as anybody can tell it has not."""
+    levels: tuple[int, ...] = ()
+    """(d,), as of `ProductKernel`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` takes; floats survive exactly."""
         values = {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
-        ageing = list(values.pop("ageing"))
-        return {**values, "version": AGED, "ageing": ageing} if ageing else values
+        ageing, levels = list(values.pop("ageing")), list(values.pop("levels"))
+        if ageing:
+            values |= {"version": AGED, "ageing": ageing}
+        return {**values, "version": CATEGORICAL, "levels": levels} if levels else values
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
@@ -158,15 +164,15 @@ class Hyperparameters:
             ValueError: keys are missing or unknown, or a newer rigctl wrote them.
         """
         version, values = stored.get("version", 0), {k: v for k, v in stored.items() if k != "version"}
-        if version > AGED:
-            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {AGED}")
-        ageing = terms_of(values.pop("ageing", ()))
-        known = {f.name for f in fields(cls)} - {"ageing"}
+        if version > CATEGORICAL:
+            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {CATEGORICAL}")
+        ageing, levels = terms_of(values.pop("ageing", ())), tuple(values.pop("levels", ()))
+        known = {f.name for f in fields(cls)} - {"ageing", "levels"}
         if set(values) != known:
             raise ValueError(
                 got(sorted(values), f"must be the keys {', '.join(sorted(known))}", where="hyper-parameters")
             )
-        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])}, ageing=ageing)
+        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])}, ageing=ageing, levels=levels)
 
     @classmethod
     def remembered(cls, state: Mapping[str, Any] | None) -> Hyperparameters | None:
@@ -177,7 +183,7 @@ class Hyperparameters:
     @property
     def product_kernel(self) -> ProductKernel:
         """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""
-        return ProductKernel(self.kernel, np.array(self.lengthscales))
+        return ProductKernel(self.kernel, np.array(self.lengthscales), self.levels)
 
     def noise_variances(self, noise: FloatArray) -> FloatArray:
         """Return each observation's noise variance, (n,), standardised; `noise` is (n, 2) as in `History.noise`."""

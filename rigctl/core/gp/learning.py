@@ -43,9 +43,12 @@ _FAILED = 1e25
 class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types
     """Give signal^2 prod_l k_l + noise^2 I; `theta` = ln of (signal_sd, noise_sd, lengthscales)."""
 
-    def __init__(self, values: FloatArray, name: KernelName = "squared-exponential") -> None:
+    def __init__(
+        self, values: FloatArray, name: KernelName = "squared-exponential", levels: tuple[int, ...] = ()
+    ) -> None:
         self.values = values
         self.name = name
+        self.levels = levels
 
     @property
     def hyperparameter_values(self) -> Hyperparameter:
@@ -62,7 +65,7 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
         if eval_gradient:
             raise NotImplementedError("the likelihood has its own slopes")
         signal, noise = self.values[:2]
-        kernel = ProductKernel(self.name, np.asarray(self.values[2:]))
+        kernel = ProductKernel(self.name, np.asarray(self.values[2:]), self.levels)
         K: FloatArray = signal**2 * kernel.matrix(X, X if Y is None else Y)
         if Y is None:
             np.fill_diagonal(K, signal**2 + noise**2)
@@ -121,7 +124,9 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         """Return what the data say of any theta; made once for the same data, as distances take long."""
         known = getattr(self, "likelihood_", None)
         if known is None or known.x is not self.X_train_ or known.y is not self.y_train_:
-            known = self.likelihood_ = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name, self.noise)
+            mine = self.kernel_
+            known = LogLikelihood(self.X_train_, self.y_train_, mine.name, self.noise, mine.levels)
+            self.likelihood_ = known
         return known
 
     def _search(self, objective: Objective, theta: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
@@ -173,7 +178,7 @@ def learn(
         FitFailed: no start led to a finite optimum.
     """
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))
-    kernel = ProductCovariance(_values(initial), initial.kernel)
+    kernel = ProductCovariance(_values(initial), initial.kernel, initial.levels)
     shrunk = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
     starts = [np.clip(np.log(_values(h)), *kernel.bounds.T) for h in (initial, shrunk, previous) if h is not None]
     own = None if noise is None else noise[rows] / (initial.y_scale, 1.0)

@@ -200,7 +200,7 @@ def _times(history: History) -> tuple[FloatArray, float]:
 
 def turned(problem: Problem) -> ModelOptions:
     """Return the model's options, its mean as a value."""
-    model = problem.model
+    model = problem.model.over(problem.space.levels)
     return model if problem.maximise or model.mean is None else replace(model, mean=-model.mean)
 
 

@@ -56,7 +56,8 @@ def plausible(
     rows = np.unique(np.linspace(0, len(record.y) - 1, min(len(record.y), MOST_ROWS)).round().astype(int))
     noise = None if record.noise is None else record.noise[rows] / (mode.y_scale, 1.0)
     y = (record.y[rows] - mode.y_shift) / mode.y_scale - mode.mean
-    density = LogPosterior(LogLikelihood(record.x[rows], y, mode.kernel, noise), log_prior(prior, record.x.shape[1]))
+    likelihood = LogLikelihood(record.x[rows], y, mode.kernel, noise, mode.levels)
+    density = LogPosterior(likelihood, log_prior(prior, record.x.shape[1]))
     centre = np.log(np.array([mode.signal_sd, mode.noise_sd, *mode.lengthscales]))
     drawn = _drawn(density, centre, _root(density, centre), rng)
     return tuple(

@@ -33,6 +33,8 @@ class LogLikelihood:
     kernel: KernelName
     noise: FloatArray | None = None
     """(n, 2), as in `History.noise`, standardised; None: all are as noisy as theta says."""
+    levels: tuple[int, ...] = ()
+    """(d,), as of `ProductKernel`."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray] | None:
         """Return the logarithm, and its gradient (d + 2,); None where the covariance is not positive definite."""
@@ -66,10 +68,14 @@ class LogLikelihood:
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the rows i < j of every pair, (p,) each, and |x_i - x_j|, (d, p)."""
+        """Return the rows i < j of every pair, (p,) each, and |x_i - x_j|, (d, p); 1 between levels of a category."""
         one, other = np.triu_indices(len(self.x), 1)
         columns = np.ascontiguousarray(self.x.T)
-        return one, other, np.abs(columns[:, one] - columns[:, other])
+        distances = np.abs(columns[:, one] - columns[:, other])
+        for column, count in enumerate(self.levels):
+            if count:
+                distances[column] = distances[column] * (count - 1) >= 0.5
+        return one, other, distances
 
     @cached_property
     def _parts(self) -> tuple[FloatArray | float, FloatArray | float]:

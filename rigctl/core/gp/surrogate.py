@@ -233,7 +233,8 @@ def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
         raise ValueError("model: fixed hyper-parameters need lengthscales, signal_sd, noise_sd and mean")
     if len(lengthscales) != d or not all(v > 0 for v in (*lengthscales, signal_sd)) or noise_sd < 0:
         raise ValueError(f"model: need {d} lengthscales > 0, signal_sd > 0, noise_sd >= 0; got {given}")
-    return Hyperparameters(tuple(map(float, lengthscales)), signal_sd, noise_sd, mean, kernel=options.kernel_used)
+    scales, kernel = tuple(map(float, lengthscales)), options.kernel_used
+    return Hyperparameters(scales, signal_sd, noise_sd, mean, kernel=kernel, levels=options.levels)
 
 
 def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
@@ -248,6 +249,7 @@ def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
         y_shift=shift,
         y_scale=scale,
         kernel=options.kernel_used,
+        levels=options.levels,
     )
 
 

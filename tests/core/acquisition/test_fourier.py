@@ -64,17 +64,17 @@ def test_the_characteristic_function_of_readings_is_their_mean():
 @pytest.mark.parametrize("name", KERNELS)
 def test_waves_have_the_kernel_as_their_covariance(name):
     """The mean of cos(w'(x - x')) over drawn frequencies is the kernel, within four standard errors."""
-    lengthscales, count = np.array([0.2, 0.7]), 200_000
-    w = spectral_draw(name, lengthscales, count, np.random.default_rng(0))
-    for delta in ([0.1, 0.0], [0.0, 0.5], [0.15, -0.4], [0.5, 0.5]):
-        exact = ProductKernel(name, lengthscales).matrix(np.array([delta]), np.zeros((1, 2)))[0, 0]
+    kernel, count = ProductKernel(name, np.array([0.2, 0.7, 0.9]), (0, 0, 5)), 200_000
+    w = spectral_draw(kernel, count, np.random.default_rng(0))
+    for delta in ([0.1, 0.0, 0.0], [0.0, 0.5, 0.25], [0.15, -0.4, 1.0], [0.5, 0.5, -0.75]):
+        exact = kernel.matrix(np.array([delta]), np.zeros((1, 3)))[0, 0]
         assert np.cos(w @ delta).mean() == pytest.approx(exact, abs=4 / np.sqrt(2 * count))
 
 
 def test_a_kernel_without_a_known_spectrum_is_refused():
     """Rather than sampled from the wrong one."""
     with pytest.raises(ValueError, match="kernel"):
-        spectral_draw("linear", np.ones(2), 4, np.random.default_rng(0))
+        spectral_draw(ProductKernel("linear", np.ones(2)), 4, np.random.default_rng(0))
 
 
 @pytest.mark.slow

@@ -32,13 +32,13 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.families import (
+    ByRule,
+    Discrete,
     Empirical,
     Marginal,
     TruncatedNormal,
     Uniform,
     marginal_from_engineering,
-    pairs_by_rule,
-    z_by_rule,
 )
 from rigctl.core.experiment.marginals.gaussian import panels
 from rigctl.flaws import require
@@ -134,7 +134,7 @@ _GRID = 281
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(ByRule):
     """Distribute the normal score of a variable by N(at, spread^2) instead of N(0, 1)."""
 
     marginal: Uniform | TruncatedNormal
@@ -170,16 +170,6 @@ class Scored:
     def rule(self) -> tuple[FloatArray, FloatArray]:
         return np.array(self.nodes), np.array(self.weights)
 
-    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        return z_by_rule(self.rule(), b, kernel)
-
-    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        return pairs_by_rule(self.rule(), b, b2, kernel)
-
-    def zz(self, kernel: Kernel1D) -> float:
-        nodes, weights = self.rule()
-        return float(weights @ self.z(nodes, kernel))
-
 
 def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> Marginal:
     """Return how a variable varies in a trial before which it read this.
@@ -205,7 +195,7 @@ def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> M
         inner = conditional(marginal.marginal, rho, tau / marginal.span, float(marginal.inside(reading)))
         return marginal if inner is marginal.marginal else Stretched(inner, marginal.low, marginal.high)
     if not isinstance(marginal, Uniform | TruncatedNormal | Empirical):
-        return marginal
+        return marginal.given(reading, rho) if isinstance(marginal, Discrete) else marginal
     score, error = (float(v[0]) for v in score_before(marginal, np.array([reading]), np.array([tau])))
     at, spread = rho * score, sqrt(max(1.0 - rho * rho * (1.0 - error), 0.0))
     if isinstance(marginal, Empirical):

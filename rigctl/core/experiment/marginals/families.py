@@ -18,10 +18,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.kernels import Kernel1D, SquaredExponential
 from rigctl.core.experiment.marginals.gaussian import log_integral, panels, parent_of, resolution, support
 from rigctl.flaws import got
+
+PROBABILITY_SLACK = 1e-6
+"""By which probabilities may miss 1: they are written with a few digits."""
 
 
 class Marginal(Protocol):
@@ -204,8 +207,28 @@ class TruncatedNormal:
         return float(weights @ self.z(nodes, kernel))
 
 
+class ByRule:
+    """Integrate kernels by the nodes and weights of a rule, whatever the kernel."""
+
+    __slots__ = ()
+
+    def rule(self) -> tuple[FloatArray, FloatArray]:
+        """Return nodes and weights (sum 1) for expectations."""
+        raise NotImplementedError
+
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
+        return z_by_rule(self.rule(), b, kernel)
+
+    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
+        return pairs_by_rule(self.rule(), b, b2, kernel)
+
+    def zz(self, kernel: Kernel1D) -> float:
+        nodes, weights = self.rule()
+        return float(weights @ self.z(nodes, kernel))
+
+
 @dataclass(frozen=True, slots=True)
-class Empirical:
+class Empirical(ByRule):
     """Draw from a stored sample of readings, each as likely as the other.
 
     Raises:
@@ -230,15 +253,56 @@ class Empirical:
     def rule(self) -> tuple[FloatArray, FloatArray]:
         return np.array(self.sample), np.full(len(self.sample), 1.0 / len(self.sample))
 
-    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        return z_by_rule(self.rule(), b, kernel)
-
-    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        return pairs_by_rule(self.rule(), b, b2, kernel)
-
     def zz(self, kernel: Kernel1D) -> float:
         """Return E[k(X, X')] over all pairs of readings, each with itself included, as X and X' are independent."""
         return float(np.mean(self.z(np.array(self.sample), kernel)))
+
+
+@dataclass(frozen=True, slots=True)
+class Discrete(ByRule):
+    """Take one of some values, each with its probability.
+
+    Raises:
+        ValueError: there is no value, or the probabilities are none.
+    """
+
+    values: tuple[float, ...]
+    """(l,), unit cube, rising."""
+    weights: tuple[float, ...]
+    """(l,), sum 1."""
+
+    def __post_init__(self) -> None:
+        wrong = len(self.values) != len(self.weights) or not all(w >= 0 for w in self.weights)
+        if wrong or abs(sum(self.weights) - 1.0) > PROBABILITY_SLACK:
+            raise ValueError(got(list(self.weights), "must be a probability for each level, which add up to 1"))
+
+    @classmethod
+    def levels(cls, weights: Sequence[float]) -> Discrete:
+        """Distribute a category of so many levels, with these shares; they need not add up to 1."""
+        total = float(sum(weights))
+        shares = tuple(float(w) / total if total > 0 else np.nan for w in weights)
+        return cls(tuple((np.arange(len(weights)) / max(len(weights) - 1, 1)).tolist()), shares)
+
+    @property
+    def mean(self) -> float:
+        return float(np.dot(self.values, self.weights))
+
+    def places(self, x: FloatArray) -> IntArray:
+        """Return which value is the nearest, elementwise."""
+        return np.asarray(np.abs(np.asarray(x, dtype=float)[..., None] - np.array(self.values)).argmin(axis=-1))
+
+    def given(self, reading: float, rho: float) -> Discrete:
+        """Return what is expected after a reading: the same value with probability rho, else one drawn anew."""
+        same = int(self.places(np.array(reading)))
+        return Discrete(self.values, tuple((1.0 - rho) * w + rho * (i == same) for i, w in enumerate(self.weights)))
+
+    def quantile(self, p: FloatArray) -> FloatArray:
+        """Return the inverse distribution function, elementwise: always one of the values."""
+        row = np.searchsorted(np.cumsum(self.weights)[:-1], np.asarray(p), side="left")
+        return np.asarray(np.array(self.values)[row])
+
+    def rule(self) -> tuple[FloatArray, FloatArray]:
+        return np.array(self.values), np.array(self.weights)
 
 
 def _kept(marginal: Uniform | TruncatedNormal, width: float) -> tuple[FloatArray, FloatArray]:

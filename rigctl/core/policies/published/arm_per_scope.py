@@ -157,9 +157,7 @@ def _model(
     stored = models.get(arm.key)
     before, fitted_at = (None, 0) if not isinstance(stored, dict) else (stored, int(stored["fitted_at"]))
     previous = Hyperparameters.remembered(before)
-    options = turned(problem)
-    if options.lengthscales is not None:
-        options = replace(options, lengthscales=tuple(options.lengthscales[v] for v in columns))
+    options = turned(problem).among(columns)
     refit = previous is None or len(y) >= REFIT_GROWTH * max(fitted_at, 1)
     posterior = fit(
         x[:, list(columns)] if len(x) else np.empty((0, len(columns))),

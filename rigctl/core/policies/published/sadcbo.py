@@ -119,9 +119,8 @@ class Sadcbo(OutlookPolicy):
         before = state.get("reduced", {})
         if not own:
             return tuple(setting.values()), before
-        columns, options = sorted(kept), turned(problem)
-        if options.lengthscales is not None:
-            options = replace(options, lengthscales=tuple(options.lengthscales[v] for v in columns))
+        columns = sorted(kept)
+        options = turned(problem).among(columns)
         previous = Hyperparameters.remembered(before.get("hyperparameters") if before.get("of") == columns else None)
         refit = previous is None or outlook.fitted.refitted
         posterior = fit(history.x[:, columns], sign(problem) * history.y, options, previous, refit=refit)
