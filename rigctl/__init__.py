@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from rigctl.errors import UsageError as UsageError
     from rigctl.experiment import Experiment as Experiment
     from rigctl.experiment import Suggestion as Suggestion
+    from rigctl.experiment import category as category
     from rigctl.experiment import variable as variable
     from rigctl.rig.clocks import Clock as Clock
     from rigctl.rig.conformance import check_driver as check_driver
@@ -111,7 +112,7 @@ _HOMES = {
         "UnknownPlugin",
         "UsageError",
     ),
-    "rigctl.experiment": ("Experiment", "Suggestion", "variable"),
+    "rigctl.experiment": ("Experiment", "Suggestion", "category", "variable"),
     "rigctl.rig.clocks": ("Clock",),
     "rigctl.rig.conformance": ("check_driver",),
     "rigctl.rig.messages": ("Message", "MessageLine"),

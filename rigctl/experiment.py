@@ -8,31 +8,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rigctl import experiment_file
 from rigctl.codec import fields_of
 from rigctl.core.advice.explain import explain
 from rigctl.core.advice.recommend import Recommendation, recommend
 from rigctl.core.asking import Played, next_proposal, play, trial_rng
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of, stretched
-from rigctl.core.experiment.marginals.families import Uniform
+from rigctl.core.experiment.marginals.families import Discrete, Uniform
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.natural import Learned, present
 from rigctl.core.experiment.policy import Policy, Proposal, mistakes_of
-from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
+from rigctl.core.experiment.problem import FurtherOutcome, JsonState, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.errors import UsageError
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import set_label, set_members
 
 TOLERANCE = 0.05
 """How much worse than the best is good enough where the policy has no tolerance of its own."""
 
-Readings = Mapping[str, float | tuple[float, float]]
-"""What variables read, by name, engineering units: a value, or (value, standard deviation of its error)."""
+Readings = Mapping[str, float | str | tuple[float, float]]
+"""What variables read, by name, engineering units: a value, or (value, standard deviation of its error); of a category
+the word of its level."""
 
 
 def variable(
@@ -71,13 +72,37 @@ def variable(
     return replace(whole, marginal=natural_marginal("empirical", natural, setpoints))
 
 
+def category(
+    name: str, levels: Sequence[str], *, natural: Mapping[str, float] | Sequence[str] | None = None
+) -> Variable:
+    """Describe a choice among levels without an order, such as nozzles or suppliers; one that has an order is a number.
+
+    Args:
+        name: as it is called in control sets and tables.
+        levels: two or more words.
+        natural: how it varies when left alone: the share of each level by its word (a level without one does not
+            occur), or the words that were read; None: learned from the trials that leave it alone.
+
+    Raises:
+        ValueError: two levels are alike, a word is none of them, or the shares are none.
+    """
+    chosen = Variable.category(name, levels, Uniform())
+    if natural is None:
+        return replace(chosen, marginal=Learned(Discrete.levels([1.0] * len(levels))))
+    shares = np.zeros(len(levels))
+    for word in natural:
+        shares[int(chosen.number(word))] += natural[word] if isinstance(natural, Mapping) else 1.0
+    return replace(chosen, marginal=Discrete.levels(shares.tolist()))
+
+
 @dataclass(frozen=True, slots=True)
 class Suggestion:
     """The next trial, in engineering units."""
 
     trial: int
     control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
+    setpoints: Mapping[str, float | str]
+    """Of a category the word of its level."""
     reason: str
     proposal: Proposal
     """With all that was believed of every control set."""
@@ -105,17 +130,20 @@ class Experiment(experiment_file.Saved):
         policy: Policy | str = USUAL_POLICY,
         model: ModelOptions | None = None,
         seed: int = 0,
+        further: Sequence[FurtherOutcome] = (),
     ) -> Experiment:
         """Set up an experiment in memory.
 
         Args:
-            variables: all that matters and can be measured, by `variable`.
+            variables: all that matters and can be measured, by `variable` and `category`.
             control_sets: names of the variables that can be controlled together.
             budget: currency units, for all trials.
             maximise: whether more of the outcome is better.
             policy: who decides: an object, or the name of an installed policy with its usual options.
             model: of the outcome; None: learned from the trials.
             seed: of all decisions.
+            further: outcomes measured besides, such as `FurtherOutcome("nitrate", "mg/L", at_most=12)`: what is tried,
+                and what is recommended, must be likely to keep the limit.
 
         Raises:
             UnknownPlugin: no installed policy has that name.
@@ -126,7 +154,8 @@ class Experiment(experiment_file.Saved):
             raise UsageError(got(budget, "must be more than nothing, and finite", where="budget"))
         chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions() if model is None else model
-        problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
+        space, more = Space.of(variables, control_sets), tuple(further)
+        problem = Problem(space, to_micros(budget), maximise=maximise, model=options, further=more)
         wrong = mistakes_of(chosen, problem)
         if wrong:
             raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))
@@ -185,7 +214,7 @@ class Experiment(experiment_file.Saved):
         return Suggestion(
             trial,
             self.space.control_sets[proposal.control_set].names,
-            self.space.setpoints(proposal.control_set, proposal.setting),
+            self.space.worded(self.space.setpoints(proposal.control_set, proposal.setting)),
             proposal.reason,
             proposal,
             after,
@@ -203,6 +232,7 @@ class Experiment(experiment_file.Saved):
         y: Any,
         cost: Any,
         *,
+        also: Mapping[str, Any] | None = None,
         suggestion: Suggestion | None = None,
         look: Readings | Sequence[Readings] | None = None,
     ) -> None:
@@ -211,16 +241,18 @@ class Experiment(experiment_file.Saved):
         Args:
             control_set: what was controlled: `a+b` or the names of a suggestion, `("a", "b")`; or one of these for each
                 trial.
-            x: what was measured of every variable, engineering units, in the order of `variables`: (d,) or (n, d).
+            x: what was measured of every variable, engineering units, in the order of `variables`: (d,) or (n, d); of
+                a category the word of its level.
             y: outcomes, (n,) or a number; NaN where a trial failed.
             cost: of the trials, currency units, (n,) or a number.
+            also: further outcomes by name, (n,) or a number each; all of them where a trial has an outcome.
             suggestion: the one that was followed, so that the policy remembers it, and what was read before it.
             look: what was read before the trial, as for `suggest`; of several trials one for each.
 
         Raises:
             UsageError: shapes do not fit, a control set or variable is unknown, or a number is not finite.
         """
-        x, y = np.atleast_2d(_numbers("tell: x", x)), np.atleast_1d(_numbers("tell: y", y))
+        x, y = _measured(self.space, x), np.atleast_1d(_numbers("tell: y", y))
         cost = np.atleast_1d(_numbers("tell: cost", cost))
         labels = _labels(control_set, len(x))
         n, d = len(labels), self.space.dimension
@@ -235,15 +267,27 @@ class Experiment(experiment_file.Saved):
             sets = [self.space.index_of(set_members(label)) for label in labels]
         except ValueError as error:
             raise UsageError(f"tell: {error}") from error
-        looks = self._looks(look, n, suggestion)
-        rows = zip(sets, self.space.to_unit(x).tolist(), y.tolist(), cost.tolist(), looks, strict=True)
-        for chosen, at, outcome, paid, read in rows:
-            y_or_none = None if np.isnan(outcome) else outcome
-            self.history = self.history.append(
-                Observation(len(self.history) + 1, chosen, tuple(at), y_or_none, to_micros(paid), look=read)
+        looks, more = self._looks(look, n, suggestion), self._further(also or {}, y)
+        rows = zip(sets, self.space.to_unit(x).tolist(), y.tolist(), cost.tolist(), looks, more, strict=True)
+        for chosen, at, outcome, paid, read, further in rows:
+            given = None if np.isnan(outcome) else outcome
+            trial = Observation(
+                len(self.history) + 1, chosen, tuple(at), given, to_micros(paid), further=further, look=read
             )
+            self.history = self.history.append(trial)
         if suggestion is not None:
             self.state = suggestion.state
+
+    def _further(self, also: Mapping[str, Any], y: FloatArray) -> list[tuple[float, ...]]:
+        """Return the further outcomes of each trial, in their order; none where a trial has no outcome."""
+        names = [f.name for f in self.problem.further]
+        if set(also) != set(names):
+            raise UsageError(got(sorted(also), f"must be a value of each of {names}", where="tell: also"))
+        columns = [np.broadcast_to(_numbers(f"tell: also: {name}", also[name]), y.shape) for name in names]
+        rows = np.stack(columns, axis=1) if columns else np.empty((len(y), 0))
+        if not np.isfinite(rows[np.isfinite(y)]).all():
+            raise UsageError("tell: also: all must be finite where y is")
+        return [() if np.isnan(first) else tuple(row.tolist()) for first, row in zip(y, rows, strict=True)]
 
     def _looks(
         self, look: Readings | Sequence[Readings] | None, count: int, suggestion: Suggestion | None
@@ -265,7 +309,8 @@ class Experiment(experiment_file.Saved):
             raise UsageError(f"look: unknown variables {unknown}; known: {list(self.space.names)}")
         x, errors = [], []
         for v in self.space.variables:
-            given = _numbers(f"look: {v.name}", readings.get(v.name, np.nan))
+            read = readings.get(v.name, np.nan)
+            given = _numbers(f"look: {v.name}", _number(v, read) if v.levels and v.name in readings else read)
             value, error = np.append(given, 0.0)[:2].tolist()
             if v.name in readings and not (np.isfinite(value) and np.isfinite(error) and error >= 0):
                 raise UsageError(f"look: {v.name}: got {value:g} with an sd of {error:g}; need finite, sd >= 0")
@@ -296,8 +341,8 @@ class Experiment(experiment_file.Saved):
 
     def play(
         self,
-        function: Callable[[Mapping[str, float]], float],
-        costs: Mapping[str, float] | Callable[[Mapping[str, float]], float],
+        function: Callable[[Mapping[str, Any]], float | Sequence[float]],
+        costs: Mapping[str, float] | Callable[[Mapping[str, Any]], float],
         *,
         noise_sd: float = 0.0,
         most: int | None = None,
@@ -307,9 +352,10 @@ class Experiment(experiment_file.Saved):
         What is not controlled is drawn from its marginal (while that is to be learned: from the prior).
 
         Args:
-            function: the outcome of a trial, from the value of every variable, engineering units; NaN: it failed.
+            function: the outcome of a trial, from the value of every variable, engineering units; NaN: it failed. With
+                further outcomes a list: the outcome, then each of them.
             costs: of a trial, currency units: by control set (`a+b`), or from the setpoints.
-            noise_sd: standard deviation of the noise on the outcome.
+            noise_sd: standard deviation of the noise on each outcome.
             most: trials at most.
 
         Raises:
@@ -328,21 +374,50 @@ class Experiment(experiment_file.Saved):
             x = np.array([v.marginal.quantile(q) for v, q in zip(space.variables, quantiles, strict=True)], dtype=float)
             chosen = space.control_sets[proposal.control_set]
             x[list(chosen.indices)] = proposal.setting
-            values = dict(zip(space.names, space.to_engineering(x).tolist(), strict=True))
-            setpoints = space.setpoints(proposal.control_set, proposal.setting)
+            values = space.worded(dict(zip(space.names, space.to_engineering(x).tolist(), strict=True)))
+            setpoints = space.worded(space.setpoints(proposal.control_set, proposal.setting))
             paid = costs(setpoints) if callable(costs) else costs[chosen.label]
-            y = function(values) + noise_sd * float(nature.standard_normal())
-            y_or_none = None if np.isnan(y) else y
-            return Observation(proposal.trial, proposal.control_set, tuple(x.tolist()), y_or_none, to_micros(paid))
+            exact = np.atleast_1d(_numbers("play: function", function(values)))
+            if exact.shape != (1 + len(self.problem.further),):
+                raise UsageError(
+                    got(exact.tolist(), "must be the outcome and each further one", where="play: function")
+                )
+            y, *further = (exact + noise_sd * nature.standard_normal(exact.shape)).tolist()
+            given, more = (None, ()) if np.isnan(y) else (y, tuple(further))
+            return Observation(
+                proposal.trial, proposal.control_set, tuple(x.tolist()), given, to_micros(paid), further=more
+            )
 
         return play(self.policy, self.problem, observe, self.seed, most=most)
 
     def table(self) -> dict[str, list[Any]]:
         """All trials as columns, engineering and currency units: `pandas.DataFrame(experiment.table())`."""
-        return columns(self.space, self.history, self.outcome)
+        table = columns(self.space, self.history, self.outcome)
+        rows = [o for o in self.history.observations if o.control_set >= 0]
+        return table | {
+            f.name: [o.further[k] if o.further else np.nan for o in rows] for k, f in enumerate(self.problem.further)
+        }
 
 
-def _numbers(what: str, given: Any) -> NDArray[np.float64]:
+def _measured(space: Space, x: Any) -> FloatArray:
+    """Return what was measured as numbers, (n, d) where that is what was given."""
+    if not any(space.levels):
+        return np.atleast_2d(_numbers("tell: x", x))
+    rows = np.atleast_2d(np.array(x, dtype=object))
+    if rows.shape[1] != space.dimension:
+        return np.empty(rows.shape)
+    return _numbers("tell: x", [[_number(v, at) for v, at in zip(space.variables, row, strict=True)] for row in rows])
+
+
+def _number(v: Variable, value: Any) -> Any:
+    """Return the number of a level; what is no category as it is."""
+    try:
+        return v.number(value) if v.levels else value
+    except ValueError as error:
+        raise UsageError(flaw_of(error)) from error
+
+
+def _numbers(what: str, given: Any) -> FloatArray:
     """Return what was given as numbers; raises UsageError where it is none."""
     try:
         return np.asarray(given, dtype=float)
@@ -358,7 +433,7 @@ def columns(space: Space, history: History, outcome: str = "outcome") -> dict[st
     return {
         "trial": [o.trial for o in rows],
         "control_set": [space.control_sets[o.control_set].label for o in rows],
-        **{name: x[:, column].tolist() for column, name in enumerate(space.names)},
+        **{v.name: [v.worded(value) for value in x[:, column].tolist()] for column, v in enumerate(space.variables)},
         outcome: [np.nan if o.y is None else o.y for o in rows],
         "cost": [to_units(o.cost) for o in rows],
     }

@@ -30,7 +30,8 @@ def page(tmp_path_factory):
     here = tmp_path_factory.mktemp("notebook")
     (here / "config").symlink_to(ROOT / "config")
     blocks = re.findall(r"<!-- ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-    assert [label for label, _ in blocks] == ["next trial", "tell", "save", "look", "play", "configuration", "read"]
+    expected = "next trial, tell, categories, save, look, play, configuration, read"
+    assert ", ".join(label for label, _ in blocks) == expected
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
         for label, code in blocks:
@@ -49,6 +50,14 @@ def test_ten_lines_lead_from_arrays_to_the_next_trial(page):
         if variable.name in trial.setpoints:
             assert variable.low <= trial.setpoints[variable.name] <= variable.high
     assert set(re.findall(r"^\s*(?:import|from) (\w+)", PAGE, re.MULTILINE)) == {"numpy", "rigctl", "pandas"}
+
+
+@pytest.mark.slow
+def test_categories_are_words_and_limits_are_kept(page):
+    """Of three nozzles the best has too much nitrate."""
+    found = page["sprayed"].recommend().choice
+    assert page["sprayed"].space.worded(found.setpoints)["nozzle"] in ("fine", "cone")
+    assert page["sprayed"].suggest().setpoints["nozzle"] in ("fine", "flat", "cone")
 
 
 @pytest.mark.slow
