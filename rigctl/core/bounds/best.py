@@ -14,7 +14,6 @@ import numpy as np
 
 from rigctl.core.bounds.ascent import best_of_each
 from rigctl.core.bounds.expectations import (
-    Bounded,
     Expectations,
     MeanSquareSpread,
     PointwiseSpread,
@@ -90,7 +89,7 @@ class _Bounds:
     expectations: Expectations
     widths: FloatArray
     """(3,): beta, -beta, 0."""
-    spread: Bounded
+    spread: Spread
     judged: int
     """See `JUDGED`."""
 

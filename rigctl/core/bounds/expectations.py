@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -236,29 +235,6 @@ FLOOR = 1e-12
 """Share of the prior variance below which a variance is rounding error; slopes of its root are then cut off."""
 
 
-class Spread(Protocol):
-    """Widens a confidence bound around E[mu]. Standardised."""
-
-    def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """Return the spread, (b,), from the controlled part of the covariance, `Expectations.inner` (b, n)."""
-        ...
-
-    def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return the spread, (b,), and its derivative by `inner`, (b, n)."""
-        ...
-
-
-class Bounded(Spread, Protocol):
-    """Knows a limit of its spread at little cost."""
-
-    def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """Return a limit, (b,), never below `sd`, O(n) each, for settings of one control set.
-
-        What any one trial alone leaves of the prior's spread, the most telling one: more trials leave less.
-        """
-        ...
-
-
 def factors_outside(kernel: ProductKernel, space: Space, mask: FloatArray, x: FloatArray) -> FloatArray:
     """Return products over uncontrolled l of z_l(x_jl), (m, n), for sets given as `mask` (m, d) and x (n, d)."""
     outside = np.ones((len(mask), len(x)))
@@ -398,3 +374,11 @@ class ValueSpread:
         e = self.expectations
         telling = (inner * e.outside[row]).max(axis=1, initial=0.0)
         return np.asarray(np.sqrt(np.maximum(e.prior_variance[row] - np.square(telling) / e.posterior.variance, 0.0)))
+
+
+Spread = ValueSpread | MeanSquareSpread | PointwiseSpread
+"""Widens a confidence bound around E[mu]: by `sd`, (b,), from `Expectations.inner` (b, n), with its slope by that.
+
+Never above its `ceiling`, O(n) each, of settings of one control set: what the most telling trial alone leaves of the
+prior's spread. More trials leave less.
+"""

@@ -161,26 +161,28 @@ class Limits:
             moved = np.clip(moved + reach * rng.standard_normal(moved.shape), 0.0, 1.0)
             near = np.concatenate([snapped(moved, steps), neighbours(best, steps)[0]])
             seen = seen.beside(self._looked(e, i, near))
-        upper, lower, mean = (seen.told(int(row)) for row in seen.ranks.argmax(axis=1))
+        rows = seen.ranks.argmax(axis=1)
+        at = [tuple(setting) for setting in seen.settings[rows].tolist()]
+        (upper, lower, mean), sd = seen.mean[rows].tolist(), seen.sd[rows].tolist()
         return SetBounds(
             control_set=i,
-            upper=upper.mean + beta * upper.sd,
-            upper_at=upper.setting,
-            lower=lower.mean - beta * lower.sd,
-            lower_at=lower.setting,
-            mean_at_upper=upper.mean,
-            sd_at_upper=upper.sd,
-            best_mean=mean.mean,
-            best_mean_at=mean.setting,
-            best_mean_sd=mean.sd,
-            within=mean.margin >= 0,
+            upper=upper + beta * sd[0],
+            upper_at=at[0],
+            lower=lower - beta * sd[1],
+            lower_at=at[1],
+            mean_at_upper=upper,
+            sd_at_upper=sd[0],
+            best_mean=mean,
+            best_mean_at=at[2],
+            best_mean_sd=sd[2],
+            within=bool(seen.margin[rows[2]] >= 0),
         )
 
     def _looked(self, e: Expectations, i: int, settings: FloatArray) -> _Looked:
         mean, sd = e.values(self.problem.space.rows(i, settings), np.full(len(settings), i))
         beta = self.problem.model.beta
         margin, hoped = self.margins(i, settings, (UNTRIED, beta))
-        return _Looked(settings, mean, sd, margin, hoped, beta)
+        return _Looked(beta, settings, mean, sd, margin, hoped)
 
 
 def bounded(
@@ -202,18 +204,11 @@ def bounded(
     return tuple(limits.within(b, expectations) for b in bounds)
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    setting: tuple[float, ...]
-    mean: float
-    sd: float
-    margin: float
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Looked:
     """Hold settings of one control set that were looked at, (b, k), and what is believed of each, (b,)."""
 
+    beta: float
     settings: FloatArray
     mean: FloatArray
     sd: FloatArray
@@ -221,31 +216,18 @@ class _Looked:
     """See `Limits.margins`."""
     hoped: FloatArray
     """The same, hoping for the best."""
-    beta: float
 
     def beside(self, more: _Looked) -> _Looked:
-        return _Looked(
-            np.concatenate([self.settings, more.settings]),
-            np.concatenate([self.mean, more.mean]),
-            np.concatenate([self.sd, more.sd]),
-            np.concatenate([self.margin, more.margin]),
-            np.concatenate([self.hoped, more.hoped]),
-            self.beta,
-        )
+        own, theirs = ((one.settings, one.mean, one.sd, one.margin, one.hoped) for one in (self, more))
+        return _Looked(self.beta, *map(np.concatenate, zip(own, theirs, strict=True)))
 
     @property
     def ranks(self) -> FloatArray:
         """Return what they rank by as upper bound, lower bound and mean, (3, b): first where the limits are kept."""
         wide = self.beta * self.sd
-        scores, margins = (
-            np.stack([self.mean + wide, self.mean - wide, self.mean]),
-            np.stack([self.hoped, *2 * [self.margin]]),
-        )
+        scores = np.stack([self.mean + wide, self.mean - wide, self.mean])
+        margins = np.stack([self.hoped, self.margin, self.margin])
         return np.where(margins >= 0, scores, scores.min() - 1.0 + margins)
-
-    def told(self, row: int) -> _At:
-        setting = tuple(self.settings[row].tolist())
-        return _At(setting, float(self.mean[row]), float(self.sd[row]), float(self.margin[row]))
 
 
 def _kept(outcome: FurtherOutcome, model: Posterior, points: FloatArray, hopes: Sequence[float]) -> FloatArray:

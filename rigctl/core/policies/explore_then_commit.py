@@ -7,7 +7,7 @@ good enough, the one that may be cheapest.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf, isclose
 from typing import Literal
 
@@ -115,27 +115,18 @@ class ExploreThenCommit(OutlookPolicy):
     def _explore(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
         """Take the set that has had least, at its upper maximiser; Sobol points until hyper-parameters are learned."""
         history, sets = outlook.history, range(len(outlook.bounds))
-        if self.explore.by == "spend":
-            had = booked(history, outlook.costs)
-        else:
-            had = tuple(history.trials_of(i) for i in sets)
-        fitting = outlook.fitting()
+        by_spend, fitting = self.explore.by == "spend", outlook.fitting()
+        had = booked(history, outlook.costs) if by_spend else tuple(history.trials_of(i) for i in sets)
         chosen = min(fitting, key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
         where = "" if outlook.too_few_outcomes else "; at its upper-bound maximiser"
         label, remembered = outlook.label(chosen), {**seen.to_state(), "commit_trials": commit_trials}
-        by_spend = self.explore.by == "spend"
         least = f"and {label} has had the {'least money' if by_spend else 'fewest trials'}"
         if by_spend and not outlook.has_had_least_money(chosen, fitting):  # free trials count, but cost nothing
             least = f"and {label} is next"
-        return Choice(
-            chosen,
-            "explore",
-            f"all control sets take turns, {least}",
-            sets,
-            remembered=remembered,
-            technical=f"exploring: {label} has had the least {'spend' if by_spend else 'plays'}{where}",
-        )
+        why, technical = f"all control sets take turns, {least}", "spend" if by_spend else "plays"
+        technical = f"exploring: {label} has had the least {technical}{where}"
+        return Choice(chosen, "explore", why, sets, remembered=remembered, technical=technical)
 
     def _commit(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
         """Take the cheapest-looking of the sets that may be good enough (lines 14 to 26)."""
@@ -161,11 +152,11 @@ class ExploreThenCommit(OutlookPolicy):
         threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
         remembered = {**seen.to_state(), "commit_trials": commit_trials + 1}
         reason = _why(label, (len(good), count), len(fitting), len(tied), certain=least > 0)
-        committed = Choice(
-            chosen, "commit", reason, good, threshold, first=False, remembered=remembered, technical=technical
-        )
         kept = outlook.limits is not None and outlook.bounds[chosen].within
-        return replace(committed, setting=outlook.bounds[chosen].best_mean_at) if kept else committed
+        setting = outlook.bounds[chosen].best_mean_at if kept else None
+        return Choice(
+            chosen, "commit", reason, good, threshold, setting, first=False, remembered=remembered, technical=technical
+        )
 
     def _tolerance_now(self, outlook: Outlook, commit_trials: int) -> float:
         if self.tolerance_decay == "budget":

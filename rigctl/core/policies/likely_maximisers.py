@@ -155,25 +155,15 @@ class LikelyMaximisers(OutlookPolicy):
             chosen.control_set, chosen.setting
         ):
             return None
+        play = chosen.control_set, chosen.setting
+        compared: Mapping[int, tuple[float, ...]] = {s.control_set: s.setting for s in options}
+        why = "this setting of {} would be recommended now, and is tried again to be sure"
+        technical = "confirming: this setting of {} would be recommended now"
         if better and outlook.fits(best.control_set, best.best_mean_at):
-            return _play(
-                outlook,
-                (best.control_set, best.best_mean_at),
-                "confirm",
-                "{} has the best expected outcome, at a setting that no trial has tried yet",
-                "confirming: more is expected of {} here than of what was played",
-                among=fitting,
-                compared=_best_means(outlook),
-            )
-        return _play(
-            outlook,
-            (chosen.control_set, chosen.setting),
-            "confirm",
-            "this setting of {} would be recommended now, and is tried again to be sure",
-            "confirming: this setting of {} would be recommended now",
-            among=fitting,
-            compared={s.control_set: s.setting for s in options},
-        )
+            play, compared = (best.control_set, best.best_mean_at), _best_means(outlook)
+            why = "{} has the best expected outcome, at a setting that no trial has tried yet"
+            technical = "confirming: more is expected of {} here than of what was played"
+        return _play(outlook, play, "confirm", why, technical, among=fitting, compared=compared)
 
     def _exploit(
         self, outlook: Outlook, fitting: Sequence[int], options: Sequence[Supported], exploited: Micros
@@ -188,16 +178,11 @@ class LikelyMaximisers(OutlookPolicy):
         share = (1.0 - told(outlook.problem)) * EXPLOIT * max(0.0, progress - EXPLOIT_FROM)
         if exploited + cost > share * money:
             return None
-        return _play(
-            outlook,
-            (good.control_set, good.setting),
-            "harvest",
-            "{} is the cheapest control set that is good enough",
-            "exploiting: {} costs least of those within the tolerance",
-            among=fitting,
-            compared=_best_means(outlook),
-            remembered={"exploited": exploited + round(cost)},
-        )
+        play, compared = (good.control_set, good.setting), _best_means(outlook)
+        why = "{} is the cheapest control set that is good enough"
+        technical = "exploiting: {} costs least of those within the tolerance"
+        kept = {"exploited": exploited + round(cost)}
+        return _play(outlook, play, "harvest", why, technical, among=fitting, compared=compared, remembered=kept)
 
     def _harvest(self, outlook: Outlook, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now.
@@ -228,15 +213,10 @@ class LikelyMaximisers(OutlookPolicy):
         if self.spread and explored % self.spread == self.spread - 1:
             return _in_turn(outlook, fitting, sets)
         best = Valuing.of(outlook, rng, widely=WIDELY).reduction_per_cost(sets, rng)
-        return _play(
-            outlook,
-            (best.control_set, best.setting),
-            "explore",
-            "this setting of {} should tell most, for its money, about where the best is",
-            "exploring: this setting of {} tells most for its money about the settings that may be the best",
-            among=sets,
-            left_out=DEARER,
-        )
+        why = "this setting of {} should tell most, for its money, about where the best is"
+        technical = "exploring: this setting of {} tells most for its money about the settings that may be the best"
+        play = best.control_set, best.setting
+        return _play(outlook, play, "explore", why, technical, among=sets, left_out=DEARER)
 
 
 def _play(
@@ -327,14 +307,9 @@ def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
     cheap = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
     label = outlook.label(chosen)
-    return Choice(
-        chosen,
-        "explore",
-        f"of the control sets that may be cheap, {label} has had the fewest trials",
-        cheap,
-        technical=f"exploring: {label} has been tried least",
-        left_out=DEARER,
-    )
+    why = f"of the control sets that may be cheap, {label} has had the fewest trials"
+    technical = f"exploring: {label} has been tried least"
+    return Choice(chosen, "explore", why, cheap, technical=technical, left_out=DEARER)
 
 
 def _best_means(outlook: Outlook) -> Mapping[int, tuple[float, ...]]:
