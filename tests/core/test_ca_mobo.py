@@ -16,8 +16,7 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.further import as_first, fit_further
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import as_first, fit_further, fit_history
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of, outcome_values, reference_of
 from rigctl.core.policies.check import check_policy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from rigctl.core.bounds.sobol import NUMBERS, scrambled
+from rigctl.core.bounds.grid import NUMBERS, scrambled
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 5, 12, len(NUMBERS), len(NUMBERS) + 1])

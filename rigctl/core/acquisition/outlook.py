@@ -16,8 +16,8 @@ import numpy as np
 
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, value_at
+from rigctl.core.bounds.grid import scrambled
 from rigctl.core.bounds.limits import Limits, bounded
-from rigctl.core.bounds.sobol import scrambled
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper

@@ -23,8 +23,7 @@ from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import FurtherOutcome, JsonState, Problem
-from rigctl.core.gp.further import fit_further
-from rigctl.core.gp.model import Fitted
+from rigctl.core.gp.model import Fitted, fit_further
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.text import percent, shown_name
 

@@ -30,8 +30,7 @@ from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.arrays import BoolArray, FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.further import fit_further
-from rigctl.core.gp.model import Fitted
+from rigctl.core.gp.model import Fitted, fit_further
 
 MARGIN = 0.1
 """Of the range seen: how far below the worst value a reference point lies where no floor is declared."""

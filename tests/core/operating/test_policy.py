@@ -18,9 +18,8 @@ from rigctl.core.experiment.policy import NotWorthIt
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.operating.drifts import RESPONSE
 from rigctl.core.operating.playing import kept, remembered
-from rigctl.core.operating.policy import Operating
+from rigctl.core.operating.policy import RESPONSE, Operating
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.plain import PlainProcess
 from tests.golden import Golden

@@ -24,8 +24,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.further import fit_further
-from rigctl.core.gp.model import Fitted
+from rigctl.core.gp.model import Fitted, fit_further
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
 from rigctl.core.multi_objective.trade_off import outcome_values, reference_of, signs
 from rigctl.errors import PolicyError
