@@ -245,21 +245,18 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     costs = {i: c for i, c in charged.items() if c.size}
     dearest = max((float(c.max()) for c in costs.values()), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
-    found = [_untried(problem, *a) for a in assumed(problem, {i: float(c.mean()) for i, c in costs.items()})]
-    found = found or [CostBelief(None, 0.0, to_micros(problem.cost_ceiling or 0.0)) for _ in sets]
+    ceiling = problem.cost_ceiling
+    found = [CostBelief(None, 0.0, to_micros(ceiling or 0.0)) for _ in sets]
+    for i, (mean, most) in enumerate(assumed(problem, {i: float(c.mean()) for i, c in costs.items()})):
+        # a ceiling that is expected to hold makes sure that no trial costs more
+        upper = most if ceiling is None or mean > ceiling else min(most, ceiling)
+        found[i] = CostBelief(None, 0.0, to_micros(upper), assumed=mean)
     for (i, c), spread in zip(costs.items(), spreads([_seen(history, i, c) for i, c in costs.items()]), strict=True):
         belief = _belief(c, bound, problem.cost_ceiling or dearest, log_horizon, spread)
         # a charge by estimate may be of half a trial: a whole one costs at most no less than the dearest elsewhere
         vague = not history.costs(i).size
         found[i] = replace(belief, upper=max(belief.upper, to_micros(dearest))) if vague else belief
     return tuple(found)
-
-
-def _untried(problem: Problem, mean: float, most: float) -> CostBelief:
-    """Believe in what is assumed; a ceiling that is expected to hold makes sure that no trial costs more."""
-    if problem.cost_ceiling is not None and mean <= problem.cost_ceiling:
-        most = min(most, problem.cost_ceiling)
-    return CostBelief(None, 0.0, to_micros(most), assumed=mean)
 
 
 def left_for_a_trial(problem: Problem, history: History) -> Micros:

@@ -128,17 +128,6 @@ WORTH_LEARNING = 0.01
 """Of the signal's spread: an upper bound that is higher by less promises nothing."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Hold what a batch is decided on."""
-
-    problem: Problem
-    """As believed after the reading."""
-    history: History
-    posterior: Posterior
-    """Of the value."""
-
-
 def settled(memory: Memory, history: History) -> Memory:
     """Count the last batch's loss, and the gains of those whose outcome has come; one that gives none gains none."""
     known = history.observations if memory.owed or memory.pending is not None else ()
@@ -159,22 +148,26 @@ def counted(memory: Memory, came: Container[int], awaited: Container[int]) -> Me
 
 
 def explored(
-    memory: Memory, batch: Batch, rule: ProductionChoice, share: float, rng: np.random.Generator
+    memory: Memory,
+    believed: tuple[Problem, History, Posterior],
+    rule: ProductionChoice,
+    share: float,
+    rng: np.random.Generator,
 ) -> tuple[ProductionChoice | None, Pending]:
     """Return what is tried instead of the rule, if anything is, and what this batch is expected to gain and to lose.
 
     It costs no more than what it stands in for, and its upper confidence bound is the highest of those whose loss is
-    within the budget.
+    within the budget. `believed` after the reading are the problem, all trials, and the value.
     """
-    problem, posterior = batch.problem, batch.posterior
+    problem, history, posterior = believed
     mean, sd = value_at(posterior, problem.space, rule.control_set, rule.setting)
     gain = max(0.0, mean - left_alone(posterior, problem.space))
     within = share * memory.gained - memory.lost  # whether this batch gains anything is not known yet
-    trial = len(batch.history) + 1
-    prices = Prices.of(problem, batch.history)
+    trial = len(history) + 1
+    prices = Prices.of(problem, history)
     most = prices.at(rule.control_set, np.array([rule.setting]))
     # what trials that were broken off were charged does not say what a whole one costs
-    priced = {i for i in range(len(problem.space.control_sets)) if problem.costs_told or batch.history.costs(i).size}
+    priced = {i for i in range(len(problem.space.control_sets)) if problem.costs_told or history.costs(i).size}
     beta, h = problem.model.beta, posterior.hyperparameters
     to_beat = mean + beta * sd + WORTH_LEARNING * h.y_scale * h.signal_sd
     best = None

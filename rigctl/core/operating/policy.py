@@ -23,7 +23,6 @@ from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.gp.noticing import OutcomeRecord, noticed, still_off
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.operating.playing import (
-    Batch,
     Drift,
     Memory,
     ProductionChoice,
@@ -94,8 +93,7 @@ class Operating:
         # expectations are of all outcomes if they are learned from, else of those that the rule was made of
         posterior = watched.posterior if learns and watched is not None else then
         if self.learn is not None and posterior is not None:
-            batch = Batch(problem, history, posterior)
-            tried, pending = explored(memory, batch, rule, self.learn, rng)
+            tried, pending = explored(memory, (problem, history, posterior), rule, self.learn, rng)
             memory, played = replace(memory, pending=pending), tried or rule
         phase = PHASE if played is rule else EXPLORING
         proposal = Proposal(
