@@ -17,7 +17,7 @@ import typer
 
 from rigctl.console.options import AsJson
 from rigctl.console.output import Answer, console, rows
-from rigctl.console.verbs import Commands
+from rigctl.console.verbs import Commands, Group
 from rigctl.errors import UsageError, counted
 from rigctl.plugins import need
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rigctl.bench.tables.standings import Standing
 
 
-bench = Commands(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
+bench = Commands(cls=Group, help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
 
 
 class ResultForm(StrEnum):

@@ -12,10 +12,16 @@ import pytest
 import typer
 
 from rigctl.console.cli import app
-from rigctl.console.verbs import verbs
 from rigctl.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent
+
+
+def verbs(command, above=""):
+    """Every verb that is listed, by its full name."""
+    for name in command.list_commands(None):
+        verb = command.get_command(None, name)
+        yield from verbs(verb, f"{above}{name} ") if hasattr(verb, "commands") else [(above + name, verb)]
 
 
 def test_debug_shows_the_traceback(bench):
