@@ -6,17 +6,18 @@ import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.console import alarms
 from rigctl.console.options import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
-from rigctl.errors import ConfigError, counted
+from rigctl.errors import ConfigError, RigctlError, counted
 from rigctl.flaws import Flaw
+from rigctl.notify.services import parsed
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.limits import DAY_S, CapSpec
@@ -27,6 +28,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import LAST, MISSES, CareSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import News, SafeTimes
+from rigctl.telling import NotifySpec, Secret
 from rigctl.text import in_full, joined, lasting, percent, settings, shown_unit
 
 if TYPE_CHECKING:
@@ -330,6 +332,81 @@ def plan_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:
     }
 
 
+# who hears of a campaign ----------------------------------------------------------------------------------------------
+
+
+def tells(loaded: LoadedConfig) -> Mapping[str, Any] | None:
+    """Return who is told what, for programs; None where nobody is to be told."""
+    telling = loaded.telling
+    if not telling:
+        return None
+    found: dict[str, Any] = {}
+    if telling.notify is not None:
+        found["notify"] = _notify(telling.notify)
+    if telling.metrics is not None:
+        found["metrics"] = {
+            "textfile": telling.metrics.textfile,
+            "port": telling.metrics.port,
+            "installed": find_spec("prometheus_client") is not None,
+        }
+    return found
+
+
+def _notify(spec: NotifySpec) -> Mapping[str, Any]:
+    answer: dict[str, Any] = {"installed": find_spec("apprise") is not None}
+    answer |= {"at_least": spec.at_least, "daily": spec.daily, "zone": spec.zone}
+    if spec.urls is not None:
+        try:
+            found = parsed(spec.urls.lines())
+            names = [service.name for service in found.services]
+            answer["urls"] = {"in": str(spec.urls), "services": names, "not_understood": list(found.refused)}
+        except RigctlError as error:
+            answer["urls"] = {"in": str(spec.urls), "services": [], "trouble": str(error)}
+    if spec.alive is not None:
+        answer["alive"] = {
+            "in": str(spec.alive.url),
+            "every_s": spec.alive.every_s,
+            "trouble": _trouble(spec.alive.url),
+        }
+    return answer
+
+
+def _trouble(secret: Secret) -> str | None:
+    try:
+        secret.lines()
+    except RigctlError as error:
+        return str(error)
+    return None
+
+
+def _receivers(notify: Mapping[str, Any], *, troubles: bool) -> str:
+    """Return who gets messages, from which severity on, and what is wrong with their URLs."""
+    urls = notify["urls"]
+    names = ", ".join(urls["services"]) or "nobody"
+    refused = ", ".join(map(str, urls.get("not_understood", ())))
+    wrong = f"; URL {refused} of it not understood" if refused else ""
+    why = f": {urls['trouble']}" if troubles and "trouble" in urls else ""
+    daily = f", and every day at {notify['daily']}" if notify["daily"] else ""
+    return f"tells {names} ({urls['in']}) from {notify['at_least']} on{daily}{wrong}{why}"
+
+
+def who_is_told(found: Mapping[str, Any] | None, *, troubles: bool = True) -> Iterator[str]:
+    """Yield for people who is told what, and what is wrong with that unless it is told elsewhere."""
+    notify, metrics = (found or {}).get("notify"), (found or {}).get("metrics")
+    if notify is not None and not notify["installed"]:
+        yield "tells nobody: apprise is not installed; pip install 'rigctl[notify]'"
+    elif notify is not None and "urls" in notify:
+        yield _receivers(notify, troubles=troubles)
+    if notify is not None and "alive" in notify:
+        alive = notify["alive"]
+        why = f": {alive['trouble']}" if troubles and alive["trouble"] else ""
+        yield f"gives a sign of life every {alive['every_s'] / 60:g} min ({alive['in']}){why}"
+    if metrics is not None:
+        places = [metrics["textfile"], metrics["port"] and f"http://127.0.0.1:{metrics['port']}/metrics"]
+        missing = "" if metrics["installed"] else ": prometheus-client is not installed; pip install 'rigctl[notify]'"
+        yield f"metrics: {' and '.join(filter(None, places))}{missing}"
+
+
 # the check ------------------------------------------------------------------------------------------------------------
 
 
@@ -464,7 +541,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
         "follows": {v.name: v.follows for v in rig.variables if v.actuator},
         "starts": rig.starts,
         "care": rig.care,
-        "tells": alarms.told(loaded),
+        "tells": tells(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
@@ -509,7 +586,7 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", soft_wrap=True)
     for name, care in rig.care.items():
         console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
-    for line in alarms.who_is_told(alarms.told(loaded), troubles=False):
+    for line in who_is_told(tells(loaded), troubles=False):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)

@@ -120,14 +120,14 @@ def notify(
 ) -> Answer:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
-    from rigctl.console import alarms
+    from rigctl.console import alarms, checking
 
     loaded = load(config)
     if test:
         sent = alarms.test(loaded)
         return Answer(sent, exit_code=0 if all(how == "sent" for how in sent.values()) else 1)
-    found = alarms.told(loaded)
-    return Answer(found, list(alarms.who_is_told(found)) or ["Nobody is told of anything."])
+    found = checking.tells(loaded)
+    return Answer(found, list(checking.who_is_told(found)) or ["Nobody is told of anything."])
 
 
 @alarm.command("reset-trip")

@@ -51,6 +51,6 @@ def test_a_test_message_reaches_whom_it_can(told, golden: Golden):
 def test_what_is_not_installed_is_said(told, monkeypatch, golden: Golden):
     """With what to install."""
     bench, party = told
-    monkeypatch.setattr("rigctl.console.alarms.find_spec", lambda _: None)
+    monkeypatch.setattr("rigctl.console.checking.find_spec", lambda _: None)
     golden(bench.rigctl("notify", "told.yaml").out)
     assert party.messages == []
