@@ -131,6 +131,7 @@ class Experiment(experiment_file.Saved):
         model: ModelOptions | None = None,
         seed: int = 0,
         further: Sequence[FurtherOutcome] = (),
+        changeovers: Sequence[str] = (),
     ) -> Experiment:
         """Set up an experiment in memory.
 
@@ -141,6 +142,7 @@ class Experiment(experiment_file.Saved):
             maximise: whether more of the outcome is better.
             policy: who decides: an object, or the name of an installed policy with its usual options.
             model: of the outcome; None: learned from the trials.
+            changeovers: variables that it costs to bring to another value than in the trial before, such as an oven.
             seed: of all decisions.
             further: outcomes measured besides, such as `FurtherOutcome("nitrate", "mg/L", at_most=12)`: what is tried,
                 and what is recommended, must be likely to keep the limit.
@@ -154,8 +156,19 @@ class Experiment(experiment_file.Saved):
             raise UsageError(got(budget, "must be more than nothing, and finite", where="budget"))
         chosen = usual(policy) if isinstance(policy, str) else policy
         options = ModelOptions() if model is None else model
-        space, more = Space.of(variables, control_sets), tuple(further)
-        problem = Problem(space, to_micros(budget), maximise=maximise, model=options, further=more)
+        space, names = Space.of(variables, control_sets), [v.name for v in variables]
+        for name in changeovers:
+            if name not in names:
+                raise UsageError(got(name, f"must be one of {', '.join(names)}", where="changeovers"))
+        changed = tuple(sorted(names.index(name) for name in set(changeovers)))
+        problem = Problem(
+            space,
+            to_micros(budget),
+            maximise=maximise,
+            model=options,
+            changeovers=changed,
+            further=tuple(further),
+        )
         wrong = mistakes_of(chosen, problem)
         if wrong:
             raise UsageError(f'policy "{chosen.name}": ' + "; ".join(f"{key}: {what}" for key, what in wrong))

@@ -128,6 +128,8 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
+    if problem.changeovers:
+        parts["costs"]["changeovers"] = [space.variables[i].name for i in problem.changeovers]
     if spec.outcome_unit is not None:
         parts["outcome"]["unit"] = spec.outcome_unit
         parts["further"] = {f.name: {"unit": f.unit} for f in problem.further}

@@ -64,7 +64,8 @@ def build_problem(context: CheckContext) -> Problem | None:
     if config.stop is not None and looks:
         lead = "judges one setting for all days, but trial.look seeks one for each reading"
         findings.add(("stop",), Flaw(lead, remedy="remove one of them"))
-    parts = (("budget",), ("known_costs",), ("outcome", "floor"), ("reference",), ("stop",))
+    changed = _changeovers(context, [v.name for v in whole], looks=looks)
+    parts = (("budget",), ("known_costs",), ("changeovers",), ("outcome", "floor"), ("reference",), ("stop",))
     told = any(map(findings.told_below, parts))
     if told or findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
@@ -77,6 +78,7 @@ def build_problem(context: CheckContext) -> Problem | None:
         cost_ceiling=None if most is None else to_units(most),
         cost_model=config.costs,
         known_costs=known,
+        changeovers=changed,
         further=further,
         looks=looks,
         stop_worth=None if config.stop is None else config.stop.worth,
@@ -267,6 +269,20 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
             context.findings.add(("known_costs",), flaw)
         return None
     return tuple(to_units(costs[frozenset(s)]) for s in sets)
+
+
+def _changeovers(context: CheckContext, names: Sequence[str], *, looks: bool) -> tuple[int, ...]:
+    """Return the columns of the variables that are dear to change."""
+    given, path = context.config.changeovers, ("changeovers",)
+    if given and (looks or context.config.known_costs):
+        beside, why = (
+            ("trial.look", "lets everything go before each trial")
+            if looks
+            else ("known_costs", "is all that a trial costs")
+        )
+        context.findings.add(path, Flaw(f"has no meaning beside {beside}, which {why}", remedy="remove one of them"))
+    known = [n for i, n in enumerate(given) if context.known((*path, i), n, ["variables"], "variable")]
+    return tuple(sorted({names.index(n) for n in known if n in names}))
 
 
 def _sums(

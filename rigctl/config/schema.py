@@ -327,6 +327,9 @@ class RigConfig(FileSection):
     """What a trial costs, if that is known beforehand: per control set, {a: 0.2 EUR, a+b: 0.3 EUR}, or what each trial
     and each controlled variable add, {each: {trial: 1 EUR, a: 0.1 EUR, b: 0.2 EUR}}. What a control set itself has
     wins."""
+    changeovers: list[str] = Field(default_factory=list)
+    """Variables that it costs to bring to another value than in the trial before: an oven that heats up for hours. How
+    much is learned; trials that keep them are then preferred, and a cost is told without it."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
     stop: StopSection | None = None

@@ -228,6 +228,9 @@ class BenchProblem:
     natural: tuple[Marginal, ...] | None = None
     """How variables left alone really vary; None: as policies are told."""
     checkpoints: int = CHECKPOINTS
+    changeovers: tuple[float, ...] = ()
+    """(d,), currency units: what a trial costs more that brings a variable elsewhere than the last one left it; empty:
+    nothing."""
     level: Callable[[int], float] | None = None
     """What a plant that ages adds to the outcome of a trial, by its number; None: nothing."""
 
@@ -260,6 +263,7 @@ class BenchProblem:
             model=replace(base, **given),
             known_costs=self.costs.known,
             cost_model="per-set" if self.costs.field is None else "per-setting",
+            changeovers=tuple(i for i, part in enumerate(self.changeovers) if part),
             known_cost_field=self.costs.field if self.costs.told else None,
             further=self.further,
         )

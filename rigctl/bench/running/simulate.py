@@ -8,7 +8,7 @@ Regrets of a simulated campaign (algorithms, section 1), as columns with one ent
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -253,6 +253,14 @@ class SimulatedDays:
     streams: Streams
     before: FloatArray = field(default_factory=lambda: np.empty(0))
     """(d,), unit cube: what they were when last read."""
+    left_at: dict[int, float] = field(default_factory=dict)
+    """Where the last trial left the variables that it controlled, unit cube."""
+
+    def to_change(self, to: Mapping[int, float]) -> float:
+        """Return what it costs to bring the variables there, and remember that they are."""
+        there, self.left_at = self.left_at, dict(to)
+        parts = self.bench.changeovers
+        return sum(parts[i] for i, at in to.items() if there.get(i) != at) if parts else 0.0
 
     def look(self) -> Look:
         """Read the variables of the next trial.
@@ -337,9 +345,11 @@ def simulate(
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: SimulatedDays) -> Observation:
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
     x, streams = days.during(), days.streams
-    x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
+    members = bench.space.control_sets[proposal.control_set].indices
+    x[list(members)] = proposal.setting
     y = _observe(bench, x[None], streams.noise)[0] + (0.0 if bench.level is None else bench.level(trial))
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))
+    cost += days.to_change(dict(zip(members, proposal.setting, strict=True)))
     return _observation(trial, proposal.control_set, x, y, to_micros(float(cost)))
 
 

@@ -19,6 +19,7 @@ from rigctl.core.bounds.expectations import Expectations, value_at
 from rigctl.core.bounds.grid import scrambled
 from rigctl.core.bounds.limits import Limits, bounded
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
+from rigctl.core.costs.changeovers import Changeovers
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
@@ -32,6 +33,8 @@ from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.text import percent
 
 SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
+AT_MOST = 1.2
+"""A change costs at most so many times what it is expected to."""
 WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"
 
 
@@ -147,6 +150,8 @@ class Outlook(Context):
     """Whether hyper-parameters or marginals are others than at the last decision: bounds from before do not count."""
     moved: frozenset[int] = frozenset()
     """Control sets whose maximisers are those of what is affordable now: their bounds do not count later."""
+    changeovers: Changeovers | None = None
+    """What changes cost; None: nothing is said to."""
 
     @property
     def upper(self) -> tuple[float, ...]:
@@ -163,7 +168,20 @@ class Outlook(Context):
         fit what is left (`feasibility.within`).
         """
         at = self.bounds[control_set].upper_at if setting is None else setting
-        return predicted_upper(self.problem, self.history, control_set, at, self.field)
+        most = predicted_upper(self.problem, self.history, control_set, at, self.field)
+        return most + to_micros(AT_MOST * self.to_change(control_set, at))
+
+    def to_change(self, control_set: int, setting: Sequence[float]) -> float:
+        """Return what a trial of this set at this setting (k,) costs more for what it changes, currency units."""
+        if self.changeovers is None:
+            return 0.0
+        members = self.problem.space.control_sets[control_set].indices
+        return float(self.changeovers.costs(members, np.array([setting], dtype=float))[0])
+
+    def kept(self, control_set: int, setting: Sequence[float]) -> tuple[float, ...]:
+        """Return the setting (k,) with what is dear to change where the last trial left it."""
+        members = self.problem.space.control_sets[control_set].indices
+        return tuple(setting) if self.changeovers is None else self.changeovers.kept(members, setting)
 
     def fits(self, control_set: int, setting: Sequence[float] | None = None) -> bool:
         """Tell whether such a trial can be played and is predicted to fit what is left; see `predicted`."""
@@ -227,6 +245,9 @@ class Outlook(Context):
             held = dict(zip(self.problem.space.control_sets[chosen].indices, setting, strict=True))
             kept = self.limits.told(held)
             reason += "".join(f". It keeps {k.label({})} with a probability of {percent(k.probability)}" for k in kept)
+        stays = self._stays(chosen, setting)
+        if stays:
+            reason += f". {stays} stays where the last trial left it, as a change costs more"
         return Proposal(
             trial=len(self.history) + 1,
             policy=policy,
@@ -240,6 +261,14 @@ class Outlook(Context):
             notes=self.fitted.posterior.notes,
             technical=technical,
         )
+
+    def _stays(self, control_set: int, setting: Sequence[float]) -> str:
+        """Return `a and b`, variables that are dear to change and that the setting leaves as they are; empty: none."""
+        if self.changeovers is None:
+            return ""
+        members, c = self.problem.space.control_sets[control_set].indices, self.changeovers
+        kept = [i for i, at in zip(members, setting, strict=True) if c.parts[i] > 0 and at == c.left_at[i]]
+        return " and ".join(self.problem.space.variables[i].name for i in kept)
 
     def to_state(self) -> dict[str, object]:
         """Return what `look` wants to find in the state next time."""
@@ -321,7 +350,8 @@ def look(
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
     changed = changed or limits is not None  # where limits are believed to be kept may be elsewhere by now
     floor = value_floor(problem, history, fitted.posterior.left_out)
-    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved, limits=limits)
+    changeovers = Changeovers.of(problem, history)
+    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved, changeovers, limits=limits)
 
 
 class OutlookPolicy(ABC):

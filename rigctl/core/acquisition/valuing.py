@@ -62,6 +62,8 @@ class Neighbourhood:
     lengthscales: FloatArray
     """(d,), unit cube."""
     rng: np.random.Generator
+    kept: FloatArray | None = None
+    """(d,), unit cube: a variable that is there stays there, as it is dear to change; nan or None: none does."""
 
     def near(self, settings: Settings, count: int, reach: float) -> Settings:
         """Return `count` settings near each: normal steps of `reach` lengthscales and, evenly in the log, shorter."""
@@ -70,7 +72,10 @@ class Neighbourhood:
         moved = settings.points[rows] + step * np.minimum(self.lengthscales, LONGEST) * self.rng.standard_normal(
             (len(rows), self.space.dimension)
         )
-        return Settings(snapped(np.clip(moved, 0.0, 1.0), self.space.steps), settings.sets[rows])
+        moved = snapped(np.clip(moved, 0.0, 1.0), self.space.steps)
+        if self.kept is not None:
+            moved = np.where(settings.points[rows] == self.kept, self.kept, moved)
+        return Settings(moved, settings.sets[rows])
 
     def one_step_from(self, settings: Settings) -> Settings:
         """Return the neighbours of settings on the grid, in variables that their control sets have; else none."""
@@ -175,7 +180,9 @@ class Valuing:
     def of(cls, outlook: Outlook, rng: np.random.Generator, *, widely: int) -> Valuing:
         """Look around every control set's peaks, and at `widely` points everywhere."""
         problem, posterior = outlook.problem, outlook.fitted.posterior
-        around = Neighbourhood(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
+        lengthscales, changeovers = np.array(posterior.hyperparameters.lengthscales), outlook.changeovers
+        stay = None if changeovers is None else np.where(changeovers.parts > 0, changeovers.left_at, np.nan)
+        around = Neighbourhood(problem.space, lengthscales, rng, stay)
         to_come = after_readings_to_come(problem, READINGS, rng)
         expectations = Expectations.over(posterior, (problem.space, *to_come))
         # in an order of its own, so that the order in which control sets are listed changes nothing
@@ -185,6 +192,8 @@ class Valuing:
         if to_come:
             alternatives = join(alternatives, _then(expectations, around, alternatives))
         candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
+        if stay is not None:
+            candidates = join(candidates, _staying(candidates, stay, problem.space))
         if outlook.limits is not None:
             alternatives, candidates = (_possible(outlook.limits, some) for some in (alternatives, candidates))
         nodes = natural_nodes(problem.space, NODES, rng)
@@ -197,7 +206,10 @@ class Valuing:
         for i in np.unique(settings.sets):
             mine = settings.sets == i
             columns = list(self.outlook.problem.space.control_sets[int(i)].indices)
-            out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), settings.points[mine][:, columns])
+            own = settings.points[mine][:, columns]
+            out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), own)
+            if self.outlook.changeovers is not None:
+                out[mine] += self.outlook.changeovers.costs(columns, own)
         # what is free would else be worth any number of trials
         free = booked_when_free(self.outlook.costs) / MICROS_PER_UNIT
         return np.where(out <= LEAST, free, out)
@@ -230,6 +242,13 @@ class Valuing:
             if self.outlook.fits(i, setting):
                 return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")
+
+
+def _staying(settings: Settings, stay: FloatArray, space: Space) -> Settings:
+    """Return of the settings those that control what is dear to change, with that where it was left, (d,) or nan."""
+    held = (space.masks[settings.sets] > 0) & ~np.isnan(stay)
+    some = held.any(axis=1)
+    return Settings(np.where(held, stay, settings.points)[some], settings.sets[some])
 
 
 def _possible(limits: Limits, settings: Settings) -> Settings:

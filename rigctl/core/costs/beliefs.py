@@ -24,6 +24,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from rigctl.core.costs.changeovers import without
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
@@ -241,6 +242,7 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     sets = range(len(problem.space.control_sets))
     if problem.known_costs is not None:
         return tuple(CostBelief(c, c, to_micros(c)) for _, c in zip(sets, problem.known_costs, strict=True))
+    history = without(problem, history)
     charged = {i: charges(history, i) for i in sets}
     costs = {i: c for i, c in charged.items() if c.size}
     dearest = max((float(c.max()) for c in costs.values()), default=0.0)

@@ -20,6 +20,7 @@ import numpy as np
 
 from rigctl.core.costs.beliefs import FARTHEST as DEARER
 from rigctl.core.costs.beliefs import TAIL, CostBelief, CostSpread, believe
+from rigctl.core.costs.changeovers import without
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
@@ -264,7 +265,7 @@ def predicted_upper(
 
 def _processes(problem: Problem, history: History) -> dict[int, CostProcess]:
     metered: dict[int, list[Observation]] = {}
-    for o in history.observations:
+    for o in without(problem, history).observations:
         if o.cost_known and o.x is not None and o.control_set >= 0:
             metered.setdefault(o.control_set, []).append(o)
     memos: Mapping[int, Memo] = history.memo.get("cost processes") or {}

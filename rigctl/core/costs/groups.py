@@ -13,6 +13,7 @@ from math import fsum, sqrt
 import numpy as np
 
 from rigctl.core.costs.beliefs import charges
+from rigctl.core.costs.changeovers import without
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
@@ -60,6 +61,7 @@ def estimates(problem: Problem, history: History) -> tuple[CostEstimate | None, 
     """
     if problem.known_costs is not None:
         return tuple(CostEstimate(c) for c in problem.known_costs)
+    history = without(problem, history)
     return estimated([charges(history, i) for i in range(len(problem.space.control_sets))])
 
 

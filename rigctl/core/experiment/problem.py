@@ -215,6 +215,9 @@ class Problem:
     """(m,), currency units, for benches by hand that know them; None: learned from the meters."""
     cost_model: Literal["per-set", "per-setting"] = "per-set"
     """Whether a set's cost is one unknown mean, or depends on the setpoints too (dosing more costs more)."""
+    changeovers: tuple[int, ...] = ()
+    """Variables, columns of the space, that it costs to bring to another value than the last trial left them at; how
+    much is learned. Empty: none."""
     known_cost_field: CostField | None = None
     """The mean cost of every setting, where it is known; None: learned from the meters."""
     further: tuple[FurtherOutcome, ...] = ()

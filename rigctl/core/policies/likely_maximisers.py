@@ -23,6 +23,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried, told
 from rigctl.core.advice.doubts import Supported, promising
 from rigctl.core.advice.recommend import cheapest, good_enough, supported
+from rigctl.core.bounds.expectations import value_at
 from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
@@ -194,6 +195,7 @@ class LikelyMaximisers(OutlookPolicy):
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         money = _horizon(outlook, spent)
         best, why, technical, compared = _best_known(outlook, fitting)
+        best = _nearly_as_good(outlook, best)
         if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
         untried = best.control_set in never_tried(outlook)
@@ -258,7 +260,7 @@ def _in_turn(outlook: Outlook, fitting: Sequence[int], cheap: Sequence[int]) -> 
         least = "has had the least money" if outlook.has_had_least_money(chosen, among) else "is next"
         why = f"control sets take turns, and {{}} {least}"
         technical = "exploring widely: least was spent on {}; at its upper-bound maximiser"
-    play = chosen, outlook.bounds[chosen].upper_at
+    play = chosen, outlook.kept(chosen, outlook.bounds[chosen].upper_at)
     return _play(outlook, play, "explore", why, technical, among=among, left_out=DEARER)
 
 
@@ -277,8 +279,8 @@ def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
 
 def _price(outlook: Outlook, control_set: int, setting: Sequence[float]) -> float:
     """Return what a trial is expected to cost, micro-units; of a set that was never tried what it is assumed to."""
-    guessed = guessed_costs(outlook).get(control_set)
-    return (guessed or outlook.cost_at(control_set, setting)) * MICROS_PER_UNIT
+    price = guessed_costs(outlook).get(control_set) or outlook.cost_at(control_set, setting)
+    return (price + outlook.to_change(control_set, setting)) * MICROS_PER_UNIT
 
 
 def _horizon(outlook: Outlook, spent: Micros) -> Micros:
@@ -337,6 +339,19 @@ def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, st
     rises = {i: values[i] - attained for i in fitting}
     chosen = _cheapest_of_the_best(outlook, rises, at)
     return Peak(chosen, at[chosen], values[chosen]), _praise(outlook, chosen, rises, *praise), why, at
+
+
+def _nearly_as_good(outlook: Outlook, best: Peak) -> Peak:
+    """Return the play without its dear changes if it is expected to rise nearly as far there, else as it is."""
+    at = outlook.kept(best.control_set, best.setting)
+    if not outlook.to_change(best.control_set, best.setting) or at == best.setting:
+        return best
+    h, space, posterior = outlook.fitted.hyperparameters, outlook.problem.space, outlook.fitted.posterior
+    mean, sd = value_at(posterior, space, best.control_set, at)
+    attained = h.y_shift + h.y_scale * outlook.attained
+    hoped = mean + outlook.problem.model.beta * sd
+    rise = best.value - attained
+    return Peak(best.control_set, at, hoped) if hoped - attained >= NEARLY * rise else best
 
 
 def _good_enough(outlook: Outlook, options: Sequence[Supported], tolerance: float) -> Peak | None:
