@@ -32,7 +32,7 @@ from rigctl.core.experiment.history import History, end_of
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
 from rigctl.errors import NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
-from rigctl.rig.clocks import ROUNDING_S, Clock
+from rigctl.rig.clocks import ROUNDING_S
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import Action, RigSpec
@@ -295,7 +295,7 @@ class TrialRun(CampaignPart):
 
         Once it looks nothing but its end ends it: what came up meanwhile closes it, charged.
         """
-        asleep_s = _asleep_s(self.clock)
+        asleep_s = self.clock.suspended_s() or 0.0
         if await self.journal.call(lambda j: j.read.open_trial()) is None:
             if self.care.changed or await self.overseer.obstructed():
                 return None
@@ -303,7 +303,7 @@ class TrialRun(CampaignPart):
             before = await metered_before(self, afresh=self.apart)
             if self.stop.pause:
                 return None
-            asleep_s = _asleep_s(self.clock)
+            asleep_s = self.clock.suspended_s() or 0.0
             await look_first(self, begun, before)
             await self.care.judge()
             why = self.care.nothing_left()
@@ -315,7 +315,9 @@ class TrialRun(CampaignPart):
         if trial is None:
             raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
         await self._ask_for_room(trial)
-        slept = slept_through(_asleep_s(self.clock) - asleep_s, 0.0)  # a reading ages however long a trial settles
+        slept = slept_through(
+            (self.clock.suspended_s() or 0.0) - asleep_s, 0.0
+        )  # a reading ages however long a trial settles
         room = await self.room()
         now_s = self.clock.now_s()  # asked afterwards: what fits already fits since the journal was asked
         full = "; ".join(why for free_s, why in room if free_s > now_s + ROUNDING_S)
@@ -406,10 +408,6 @@ class TrialRun(CampaignPart):
         judged = await self.journal.call(judged_by_past, rig, number, measurements)
         self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
         return judged
-
-
-def _asleep_s(clock: Clock) -> float:
-    return clock.suspended_s() or 0.0
 
 
 def kept(history: History, decider: Decider) -> History:

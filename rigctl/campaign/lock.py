@@ -56,11 +56,6 @@ class Writer:
         """Tell whether it still runs; one that has ended and was not waited for does not."""
         return self.boot == boot_id() and self.started != _NOT_SAID and self.started == _started(self.pid)
 
-    @property
-    def is_this_process(self) -> bool:
-        """Tell whether it is us."""
-        return self.pid == os.getpid() and self.alive
-
 
 def _started(pid: int) -> str:
     """Say when a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
@@ -218,7 +213,7 @@ def holder(directory: Path) -> str:
 def campaign_here(directory: Path) -> int | None:
     """Return the pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
     signed = _reading(directory)
-    return signed.pid if signed is not None and signed.alive and not signed.is_this_process else None
+    return signed.pid if signed is not None and signed.alive and signed.pid != os.getpid() else None
 
 
 def end_campaign(directory: Path, within_s: float) -> bool:

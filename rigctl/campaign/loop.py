@@ -128,7 +128,9 @@ class Runner(CampaignPart):
             if self.spec.rig.timing.look is not None:  # a trial that had looked is closed by now
                 await self.read()
             if not await self.trials.waits_for_instruments(self.history):
-                self._over = _ending_of(finished, self.spec.currency)
+                self._over = "finished", f"the policy's stopping rule fired: {finished}"
+                if isinstance(finished, BudgetSpent):
+                    self._over = "budget", f"{finished} (amounts in {self.spec.currency})"
             return
         if row is None:
             await self.read()
@@ -384,12 +386,6 @@ class Runner(CampaignPart):
             failures.hold_for(wrong, unreliable)
         failures.in_a_row = 0 if wrong else failures.in_a_row
         failures.back_off()
-
-
-def _ending_of(finished: Finished, currency: str) -> tuple[Ending, str]:
-    if isinstance(finished, BudgetSpent):
-        return "budget", f"{finished} (amounts in {currency})"
-    return "finished", f"the policy's stopping rule fired: {finished}"
 
 
 async def _undecided(runner: Runner, why: str) -> None:

@@ -15,7 +15,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.output import ShownColumn, lines, print_json_line, table
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.flaws import Flaw
-from rigctl.notify.services import NotSent, Parsed, parsed, ping, require_apprise
+from rigctl.notify.services import NotSent, Parsed, parsed, ping
 from rigctl.notify.texts import Words
 from rigctl.page.words import SEVERITIES, alarm_words, clock
 from rigctl.rig.protocols import Severity
@@ -129,7 +129,6 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
         raise UsageError(Flaw("is missing", "must say who is told", remedy, where=where))
     sent: dict[str, str] = {}
     if spec.urls is not None:
-        require_apprise()
         found: Parsed = parsed(spec.urls.lines())
         message = Words(loaded.name).of_test()
         for number, service in enumerate(found.services, start=1):

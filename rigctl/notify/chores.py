@@ -22,13 +22,14 @@ from rigctl.campaign.journal.reader import FILE_NAME, at_one_instant
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
 from rigctl.campaign.trial import State
-from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.errors import RigctlError, counted
 from rigctl.files import whole
 from rigctl.notify.setup import Setup
 from rigctl.notify.texts import SEVERITIES
 from rigctl.page.facts import gather
 from rigctl.page.shown import Facts
 from rigctl.page.words import ending, number
+from rigctl.plugins import need
 from rigctl.rig.protocols import Severity
 from rigctl.text import shown_set, told_utc
 
@@ -172,16 +173,6 @@ def write_textfile(path: Path, registry: Any) -> None:
         new.write_bytes(generate_latest(registry))
 
 
-def require_prometheus() -> None:
-    """Raise UsageError if the library is not installed."""
-    try:
-        import prometheus_client  # noqa: F401, PLC0415 - an extra
-    except ImportError as error:
-        raise UsageError(
-            "metrics: needs `prometheus-client`, which is not installed: pip install 'rigctl[notify]'"
-        ) from error
-
-
 @dataclass(slots=True)
 class Chores:
     """Gives numbers to Prometheus, if anybody wants them, in a thread of its own; mutable."""
@@ -210,7 +201,7 @@ class Chores:
             return
         looker = Looker(Path(self.setup.state))
         try:
-            require_prometheus()
+            need("prometheus_client", "notify")
             registry = registry_of(lambda: looker.numbers)
         except RigctlError as error:
             self.trouble = str(error)

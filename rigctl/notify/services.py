@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from rigctl.errors import RigctlError, UsageError
+from rigctl.errors import RigctlError
+from rigctl.plugins import need
 
 if TYPE_CHECKING:
     import apprise
@@ -63,31 +64,19 @@ class Parsed:
         return names + (f"; not understood: URL {lines} (counted from 1)" if self.refused else "")
 
 
-def require_apprise() -> None:
-    """Raise UsageError if the library is not installed."""
-    try:
-        with warnings.catch_warnings():  # of the library's own imports
-            warnings.simplefilter("ignore")
-            import apprise  # noqa: F401, PLC0415 - heavy, and of use only here
-    except ImportError as error:
-        raise UsageError(
-            "notify: needs the extra `notify`, which is not installed: pip install 'rigctl[notify]'"
-        ) from error
-
-
 def parsed(urls: Sequence[str]) -> Parsed:
     """Return the services that these URLs are of.
 
     Raises:
         UsageError: the library is not installed.
     """
-    require_apprise()
-    import apprise  # noqa: PLC0415
-
+    need("apprise", "notify")
     hidden = _parts(urls)
     services, refused = [], []
     with _quiet(hidden), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the library imports what a URL needs when it sees the first
+        warnings.simplefilter("ignore")  # of its own imports; it imports what a URL needs when it sees the first
+        import apprise  # noqa: PLC0415 - heavy, and of use only here
+
         for number, url in enumerate(urls, start=1):
             one = apprise.Apprise(asset=_asset())
             if not one.add(url):

@@ -162,6 +162,7 @@ def observation(
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
+    known = row.further if further is None else takewhile(row.further.__contains__, further)
     undecided = row.imported or not row.control_set  # it may have been lost while it looked
     number = set_of(space, row.control_set) if undecided else space.index_of(row.control_set)
     if row.voided:  # what it cost is spent all the same
@@ -174,7 +175,7 @@ def observation(
         y=row.outcome if row.state is State.RECORDED else None,
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
-        further=_further(row, further) if row.state is State.RECORDED else (),
+        further=tuple(row.further[name] for name in known) if row.state is State.RECORDED else (),
         awaited=row.state is State.AWAITING,
         look=look_of(space, row.looks),
         charged=not row.operated,
@@ -200,11 +201,6 @@ def set_of(space: Space, members: Sequence[str]) -> int:
         return space.index_of(members)
     except ValueError:
         return BEFOREHAND
-
-
-def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
-    wanted = row.further if names is None else takewhile(row.further.__contains__, names)
-    return tuple(row.further[name] for name in wanted)
 
 
 class Reader(Book):
