@@ -193,7 +193,7 @@ def _sign(directory: Path, descriptor: int) -> None:
 
 
 def _refusal(directory: Path, descriptor: int) -> str:
-    campaign = _signed(descriptor)
+    campaign = _signed(directory)
     if campaign is not None and campaign.alive:
         return (
             f"{directory}: process {campaign.pid} runs this campaign; `rigctl status` shows it, `rigctl stop` ends it"
@@ -206,13 +206,13 @@ def _refusal(directory: Path, descriptor: int) -> str:
 
 def holder(directory: Path) -> str:
     """Return the pid of who holds this state directory (or held it last), in words if it is not known."""
-    signed = _reading(directory)
+    signed = _signed(directory)
     return UNKNOWN if signed is None else str(signed.pid)
 
 
 def campaign_here(directory: Path) -> int | None:
     """Return the pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
-    signed = _reading(directory)
+    signed = _signed(directory)
     return signed.pid if signed is not None and signed.alive and signed.pid != os.getpid() else None
 
 
@@ -244,20 +244,12 @@ def end_campaign(directory: Path, within_s: float) -> bool:
     return campaign_here(directory) is None
 
 
-def _reading(directory: Path) -> Writer | None:
+def _signed(directory: Path) -> Writer | None:
+    """Return who held the lock last, as it signed; None: nobody has, or it cannot be read."""
     try:
-        descriptor = os.open(directory / FILE_NAME, os.O_RDONLY | system.CLOEXEC)
+        pid, _, rest = (directory / FILE_NAME).read_text(encoding="utf-8", errors="replace").partition("\n")
     except OSError:
         return None
-    try:
-        return _signed(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _signed(descriptor: int) -> Writer | None:
-    """Return who held the lock last, as it signed; None: nobody has, or it cannot be read."""
-    pid, _, rest = system.read_at(descriptor, 256).decode(errors="replace").partition("\n")
     started, _, boot = rest.strip().partition(" ")
     return Writer(int(pid), started, boot) if pid.isdecimal() else None
 

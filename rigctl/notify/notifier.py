@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from rigctl.campaign.events import CampaignEvent, RigSeen
 from rigctl.campaign.journal.reader import at_one_instant
@@ -44,34 +44,13 @@ TOLD_FOR_S: Final = 60.0
 """Wall seconds for which trouble that is past is still told, so that it is noticed."""
 
 
-class Child(Protocol):
-    """Is the process, or stands for it."""
-
-    def write(self, data: bytes, within_s: float) -> None:
-        """Hand it this.
-
-        Raises:
-            OSError: it has ended, or takes nothing in for so long.
-        """
-
-    def end(self, within_s: float) -> None:
-        """Let it end by itself for so long, then end it."""
-
-
-Start = Callable[[Setup, Callable[[str], None]], Child]
-"""Starts a process; the other argument is called, in any thread, with what it says of trouble."""
-
-
 class Notifier:
     """Hands events on. `put` may be called from any thread, and returns at once."""
 
     def __init__(
         self, setup: Setup, clock: Clock, start: Start | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
-        self._setup = setup
-        self._clock = clock
-        self._start = start or ChildProcess
-        self._now = now
+        self._setup, self._clock, self._start, self._now = setup, clock, start or ChildProcess, now
         self._waiting: deque[Mapping[str, Any]] = deque()
         self._tick: Mapping[str, Any] | None = None
         self._tick_s = 0.0
@@ -152,7 +131,7 @@ class Notifier:
                 if self._changed.wait_for(lambda: self._ending, pause_s):
                     return
 
-    def _serve(self, child: Child) -> None:
+    def _serve(self, child: ChildProcess) -> None:
         """Hand on what waits until the end. Raises OSError: the process has ended or hangs; it is no more."""
         try:
             child.write(line(self._setup), TAKES_NOTHING_S)
@@ -198,6 +177,11 @@ class ChildProcess:
         threading.Thread(target=_listen, args=[out, hear], name="notifier says", daemon=True).start()
 
     def write(self, data: bytes, within_s: float) -> None:
+        """Hand it this.
+
+        Raises:
+            OSError: it has ended, or takes nothing in for so long.
+        """
         if self._in is None:
             raise BrokenPipeError("closed")
         end_s, left = time.monotonic() + within_s, memoryview(data)
@@ -209,6 +193,7 @@ class ChildProcess:
                 left = left[os.write(self._in.fileno(), left) :]
 
     def end(self, within_s: float) -> None:
+        """Let it end by itself for so long, then end it."""
         with suppress(OSError):
             if self._in is not None:
                 self._in.close()
@@ -217,6 +202,10 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+Start = Callable[[Setup, Callable[[str], None]], ChildProcess]
+"""Starts a process; the other argument is called, in any thread, with what it says of trouble."""
 
 
 def _listen(out: Any, hear: Callable[[str], None]) -> None:

@@ -153,7 +153,7 @@ def report(
         logo=logo,
         states=summary.states(),
         alarms=tuple(sorted(facts.alarms, key=lambda a: (-a.severity, -a.count, a.alarm)))[:MOST],
-        alarm_count=summary.alarm_count(),
+        alarm_count=reader.alarms.mark().alarm,
         faults=summary.faults(MOST),
         unguarded=_unguarded(loaded),
         acts=reader.people.acts()[-MOST:],

@@ -12,7 +12,7 @@ from rigctl.campaign.watch import Snapshot, Standing, judge, rules_of
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import WatchSpec
-from tests.campaign.fakes import make_rig_spec, make_spec
+from tests.campaign.test_acts import watched
 
 AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
 
@@ -20,10 +20,6 @@ AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID,
 def shown(stage):
     with stage.journal() as journal:
         return Alarms().taken(journal.alarms.events()).shown(0.0, "2026-03-01T00:00:00+00:00")
-
-
-def watching(**changes):
-    return make_spec(rig=make_rig_spec(watch=WatchSpec(every_s=0.01, clear_for_s=0.0)), **changes)
 
 
 @pytest.mark.slow
@@ -43,7 +39,7 @@ async def test_what_is_mended_stands_no_more(stage, faults, source, kind):
         if once:
             raise once.pop()
 
-    await stage.run(watching(max_trials=2), fail={"measure": fail}, **faults)
+    await stage.run(watched(max_trials=2), fail={"measure": fail}, **faults)
     (found,) = [a for a in shown(stage) if (a.source, a.kind) == (source, kind)]
     assert (found.condition, bool(found.until)) == ("over", True)
 
@@ -58,7 +54,7 @@ def test_people_who_cannot_be_told_are_an_alarm_that_ends():
 
 async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):
     """How late the watch looked, how long ago; what went wrong on each bus; how long the last decision took."""
-    await stage.run(watching(max_trials=1))
+    await stage.run(watched(max_trials=1))
     status = StatusFold.of("tank", "EUR", 1.0)
     for event in (*stage.told, *stage.seen):
         status.follow(event)

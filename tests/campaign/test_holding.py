@@ -8,15 +8,14 @@ from itertools import count
 import pytest
 
 from rigctl.campaign import carry, closing, control, obstacles, watch, watchman
-from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Reading, Severity
-from rigctl.rig.spec import InterlockSpec, WatchSpec
+from rigctl.rig.spec import InterlockSpec
 from rigctl.rig.values import Measurement, RigGlance, SeenReading
-from tests.campaign.fakes import make_rig_spec, make_spec
 from tests.campaign.records import rows
+from tests.campaign.test_acts import phases, soon, watched
 from tests.golden import Golden
 
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
@@ -29,17 +28,11 @@ def quick(monkeypatch):
 
 
 def watching(*interlocks, **changes):
-    """A campaign on the fake rig that is looked at a hundred times a second."""
-    watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=interlocks)
-    return make_spec(rig=make_rig_spec(watch=watch), **changes)
+    return watched(interlocks=interlocks, **changes)
 
 
 def reads(value):
     return RigGlance({"a": SeenReading(value, "mM", 0.0, stale_after_s=5.0)})
-
-
-def phases(stage):
-    return [event.phase for event in stage.told if isinstance(event, PhaseChanged)]
 
 
 def alarmed(stage, kind, source=None):
@@ -63,15 +56,6 @@ class Acid:
     def over(self):
         calls = self.stage.rig.calls
         return "measure" in calls and calls.count("safe") >= 2 and self.seen > 8
-
-
-async def soon(happened):
-    """Wait until it has happened."""
-    for _ in range(4000):
-        if happened():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never happens")
 
 
 def first_only(stage):

@@ -114,9 +114,6 @@ class Glance(Book):
 
     # In sums ----------------------------------------------------------------------------------------------------
 
-    def alarm_count(self) -> int:
-        return self._number("SELECT count(*) FROM alarms")
-
     def faults(self, most: int) -> tuple[Fault, ...]:
         """Return the last trials that were charged and gave no outcome, in order."""
         sql = (
