@@ -66,26 +66,27 @@ def on(problem: str, policy: str, options: str, more: str = "") -> str:
 # The policy and the problem ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (on("hartmann3", "ca-mobo", "{}"), r"hartmann3: policy ca-mobo: options\.order: is missing, must be a list"),
-        (on("hartmann3", "mo-ucb", "{}"), "hartmann3: policy mo-ucb: further_outcomes: got none.*have some: zdt3"),
-        (on("hartmann3", "ca-mobo", "{order: [x1]}"), "policy ca-mobo: further_outcomes: got none.*have some: zdt3"),
-        (on("zdt3", "ca-mobo", "{order: [nickel]}"), r"options\.order: got nickel, must be among x1, x2, x3, x4, x5"),
-        (on("zdt3", "ca-mobo", "{order: [1, 2]}"), r"options\.order: got \[1, 2\], must be a list \(each text\)"),
-        (on("[zdt3, trays]", "ca-mobo", "{order: [x3]}"), "problem trays: policy ca-mobo: options.order: got x3"),
-        (on("ackley4", "ei", "{}", ", model: {lengthscales: [0.1]}"), "lengthscales: got 1 of them, must be 4"),
-        (base("model: {hyperparameters: fixed, mean: null}"), r"model\.mean: got nothing"),
-        (base("variance: 0.09"), r"problem hartmann3: variance: got 0\.09"),
-        (base("variance: -1"), "variance: got -1, must be more than 0"),
-        (on("hartmann3", "ucb-cvs-etc", "{plays: -1}"), r"options\.plays: got -1, must be >= 0 or 'adaptive'"),
-    ],
+MISFITS = (
+    on("hartmann3", "ca-mobo", "{}"),
+    on("hartmann3", "mo-ucb", "{}"),
+    on("hartmann3", "ca-mobo", "{order: [x1]}"),
+    on("zdt3", "ca-mobo", "{order: [nickel]}"),
+    on("zdt3", "ca-mobo", "{order: [1, 2]}"),
+    on("[zdt3, trays]", "ca-mobo", "{order: [x3]}"),
+    on("ackley4", "ei", "{}", ", model: {lengthscales: [0.1]}"),
+    base("model: {hyperparameters: fixed, mean: null}"),
+    base("variance: 0.09"),
+    base("variance: -1"),
+    on("hartmann3", "ucb-cvs-etc", "{plays: -1}"),
 )
-def test_a_policy_that_does_not_fit_a_problem_is_refused(text, message, tmp_path):
+
+
+def test_a_policy_that_does_not_fit_a_problem_is_refused(tmp_path, golden: Golden):
     """Grid, problem, label and key are named, with what was got and what is allowed."""
-    with pytest.raises(UsageError, match=rf"grid\.yaml: grid 1: .*{message}"):
-        cells_of(tmp_path, text)
+    for text in MISFITS:
+        with pytest.raises(UsageError) as refused:
+            cells_of(tmp_path, text)
+        golden(refused.value)
 
 
 def test_every_block_and_every_policy_is_looked_at(tmp_path, golden: Golden):
@@ -157,50 +158,42 @@ def test_the_command_line_refuses_with_exit_2_and_writes_nothing(arguments, tmp_
 # Values -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (base("model: {max_points: 0}"), r"policy default: model\.max_points: got 0, must be at least 50"),
-        (base("model: {nodes: 5000}"), r"model\.nodes: got 5000, must be at least 16 and at most 4096"),
-        (base("model: {beta: -2}"), r"policy default: model\.beta: got -2, must be finite and > 0"),
-        (base("model: {beta: .inf}"), r"model\.beta: got inf, must be a finite number"),
-        (base(f"model: {{beta: {'9' * 400}}}"), r"beta: got 9+\.\.\., must be a finite number"),
-        (base("model: {noise_sd: 0}"), r"model\.noise_sd: got 0, must be finite and > 0"),
-        (base("model: {lengthscales: 0.1}"), r"model\.lengthscales: got 0\.1, must be a list \(each a finite number\)"),
-        (base("model: {lengthscales: [0.1, 0, 1]}"), r"model\.lengthscales: got \[0\.1, 0, 1\], must all be finite"),
-        (base("model: [beta]"), r"model: got \[beta\], must be a mapping"),
-        (base("seeds: 0"), "seeds: got 0, must be at least 1"),
-        (base("seeds: 2.5"), "seeds: got 2.5, must be how many, or a list of whole numbers"),
-        (base("seeds: [true]"), r"seeds: got \[true\], must be how many"),
-        (base("costs: 3"), "costs: got 3, must be a name or a list of names"),
-        (base("variance: wide"), 'variance: got "wide", must be a number or a list of numbers'),
-        (
-            "{problem: hartmann3, policy: default, budget: .inf}",
-            "budget: got inf, must be more than nothing, and finite",
-        ),
-        ("{problem: hartmann3, policy: default, budget: 1e-9}", "budget: got 1e-09, must be more than nothing"),
-        ("{problem: hartmann3, policy: default, budget: [20, 30]}", r"budget: got \[20, 30\], must be one number"),
-        ("{problem: hartmann3, policy: default, budget: null}", "budget is missing, and hartmann3 has none of its own"),
-        ("{problem: 3, policy: default, budget: 3}", "problem: got 3, must be a name or a list of names"),
-        (
-            "{problem: hartmann3, policy: [5], budget: 3}",
-            "policy: got 5, must be a label or a mapping of label, policy",
-        ),
-        ("{problem: hartmann3, policy: {label: 5, policy: ei}, budget: 3}", "label: got 5, must be text"),
-        ("{problem: hartmann3, policy: {options: {}}, budget: 3}", "policy is missing"),
-        (on("hartmann3", "ucb-cvs", "3"), "options: got 3, must be a mapping of options"),
-        (on("hartmann3", "ucb-cvs", "{epsilon: 3}"), r"options\.epsilon: got 3, must be a mapping of schedule, start"),
-        (
-            on("hartmann3", "ucb-cvs", "{epsilon: {values: [a]}}"),
-            r"epsilon\.values: got \[a\], must be a list \(each",
-        ),
-        (on("hartmann3", "pbgi", "{cost_weight: .nan}"), "cost_weight: got nan, must be a finite number"),
-    ],
+WRONG = (
+    base("model: {max_points: 0}"),
+    base("model: {nodes: 5000}"),
+    base("model: {beta: -2}"),
+    base("model: {beta: .inf}"),
+    base(f"model: {{beta: {'9' * 400}}}"),
+    base("model: {noise_sd: 0}"),
+    base("model: {lengthscales: 0.1}"),
+    base("model: {lengthscales: [0.1, 0, 1]}"),
+    base("model: [beta]"),
+    base("seeds: 0"),
+    base("seeds: 2.5"),
+    base("seeds: [true]"),
+    base("costs: 3"),
+    base("variance: wide"),
+    "{problem: hartmann3, policy: default, budget: .inf}",
+    "{problem: hartmann3, policy: default, budget: 1e-9}",
+    "{problem: hartmann3, policy: default, budget: [20, 30]}",
+    "{problem: hartmann3, policy: default, budget: null}",
+    "{problem: 3, policy: default, budget: 3}",
+    "{problem: hartmann3, policy: [5], budget: 3}",
+    "{problem: hartmann3, policy: {label: 5, policy: ei}, budget: 3}",
+    "{problem: hartmann3, policy: {options: {}}, budget: 3}",
+    on("hartmann3", "ucb-cvs", "3"),
+    on("hartmann3", "ucb-cvs", "{epsilon: 3}"),
+    on("hartmann3", "ucb-cvs", "{epsilon: {values: [a]}}"),
+    on("hartmann3", "pbgi", "{cost_weight: .nan}"),
 )
-def test_values_of_the_wrong_kind_are_refused(text, message, tmp_path):
+
+
+def test_values_of_the_wrong_kind_are_refused(tmp_path, golden: Golden):
     """What, where, got and allowed, whatever kind of value stands in a file."""
-    with pytest.raises(UsageError, match=rf"grid\.yaml: grid 1: .*{message}"):
-        cells_of(tmp_path, text)
+    for text in WRONG:
+        with pytest.raises(UsageError) as refused:
+            cells_of(tmp_path, text)
+        golden(refused.value)
 
 
 def test_numbers_that_yaml_takes_for_text_are_numbers(tmp_path):
@@ -229,7 +222,7 @@ def test_model_options_refuse_what_can_never_be_right():
         {"mean": float("inf")},
     ):
         (name,) = wrong
-        with pytest.raises(ValueError, match=f"{name}: got .*, must"):
+        with pytest.raises(ValueError, match=f"^{name}: "):
             ModelOptions(**wrong)
     assert ModelOptions("fixed", lengthscales=(0.1,), signal_sd=1.0, noise_sd=0.0, mean=-3.0).noise_sd == 0.0
 

@@ -331,7 +331,7 @@ async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):
         assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
 
 
-async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage):
+async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage, golden: Golden):
     """For a day at most; the audit has by whom and why."""
     refused = []
 
@@ -349,7 +349,7 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
     assert "86400 s" in refused[0]
     with stage.journal() as journal:
         acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
-    assert acts == [("shelve", "anna", "alarm 1 for 600 s"), ("unshelve", "ben", "alarm 1")]
+    golden(acts)
     told = [(e.verb, e.source, e.kind, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
     assert told == [("shelve", "lamp", "flickers", 600.0), ("unshelve", "lamp", "flickers", 0.0)]
 
@@ -366,7 +366,7 @@ async def test_who_does_not_say_so_is_named_by_the_kernel(stage):
     assert (act.verb, act.who) == ("stop", person(os.getuid()))
 
 
-async def test_who_and_why_are_one_short_line(stage):
+async def test_who_and_why_are_one_short_line(stage, golden: Golden):
     """What strangers write goes into logs and onto terminals: no line breaks, no escapes, not without end."""
 
     async def fault():
@@ -375,6 +375,7 @@ async def test_who_and_why_are_one_short_line(stage):
     result = await stage.run(watched(max_trials=9), fail={"measure": once(fault)})
     with stage.journal() as journal:
         (act,) = journal.people.acts()
-    assert (act.who, act.why) == ("an[31mna b", "x" * 200)
+    golden(act.who)
+    assert act.why == "x" * 200
     assert result.reason.endswith(f": {'x' * 200}")
     assert printable(result.reason) == result.reason

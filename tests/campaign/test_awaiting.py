@@ -132,9 +132,10 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golde
             give(journal, 2, {"y": 3.0}, "Bob")
         golden(refused_3.value)
         give(journal, 2, {"y": 4.0}, "Bob", "", force=True)
-        for trial, y in ((1, 3), (2, 4)):  # whoever said what it is now, not who said or gave it up before
-            with pytest.raises(UsageError, match=f"{y} by Bob"):
+        for trial in (1, 2):  # whoever said what it is now, not who said or gave it up before
+            with pytest.raises(UsageError) as refused_4:
                 give(journal, trial, {"y": 5.0}, "Ada")
+            golden(refused_4.value)
         assert [(r.state, r.outcome) for r in journal.read.trials()] == [(State.RECORDED, 3.0), (State.RECORDED, 4.0)]
         assert [c.kind for row in journal.read.trials() for c in row.corrected] == ["amend", "amend"]
         assert violations(journal.read) == ()

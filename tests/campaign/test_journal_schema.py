@@ -98,4 +98,4 @@ def test_a_declaration_is_a_table():
     assert [one.name for one in declared.columns.values() if one.json] == ["pores"]
     assert [declared.columns["trial"].fits(cell) for cell in (3, None, "3")] == [True, True, False]
     assert [declared.columns["device"].fits(cell) for cell in ("x", None, 3)] == [True, False, False]
-    assert declared.audited_as(cells) == ("", "pump intake")
+    assert declared.audited_as(cells) == ("", f"{row.device} {row.which}")

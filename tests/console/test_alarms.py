@@ -57,7 +57,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden: Golden):
     golden(found["why"])
     assert "(uid " in found["who"]
     golden(alarmed.rigctl("ack", "2", code=2).err)
-    assert "seen by" in alarmed.rigctl("alarms").out
+    assert found["who"] in alarmed.rigctl("alarms").out
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed, golden: Golden):
     alarmed.rigctl("unshelve", "bench.yaml", "2")
     assert listed(alarmed, code=1)[0]
     acts = alarmed.rigctl("status", "--json").json["acts"]
-    assert [(a["verb"], a["argument"]) for a in acts] == [("shelve", "alarm 2 for 7200 s"), ("unshelve", "alarm 2")]
+    golden([(a["verb"], a["argument"]) for a in acts])
     (line,) = (line for line in alarmed.rigctl("status").out.splitlines() if line.startswith("acts: "))
     for act in acts:
         assert f"{told_utc(act['utc'])} {act['who']}: {act['verb']} {act['argument']}" in line

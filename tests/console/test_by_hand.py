@@ -97,7 +97,7 @@ def test_a_rule_is_recommended_where_readings_were_told(bench, golden: Golden):
     assert bench.rigctl("recommend", "bench.yaml", "--json").json["rule"]["lines"]
     golden(bench.rigctl("recommend", "bench.yaml").out)
     golden(bench.rigctl("recommend", "--now", "ph=6,ca=3").out)
-    assert '--now: "pp"' in bench.rigctl("recommend", "--now", "pp=6", code=2).err.replace("got ", "")
+    golden(bench.rigctl("recommend", "--now", "pp=6", code=2).err)
 
 
 def test_what_is_said_of_a_variable_without_a_unit_is_taken_whole(bench):
@@ -242,7 +242,7 @@ def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
     row = exported(ingested)[2]
     assert (row["corrected.void"], row["growth"]) == ("void", 1.9)
     assert row["corrected.why"].startswith("void ")
-    assert row["corrected.why"].endswith(": tap open")
+    assert row["corrected.why"].endswith("tap open")
     ingested.rigctl("void", "3", "--undo", "--why", "it was the other tap", "--state", "state/bench")
     assert {**suggested(ingested), "decision_s": 0} == {**before, "decision_s": 0}
 

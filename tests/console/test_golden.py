@@ -214,7 +214,7 @@ def test_a_status_puts_the_trial_under_way_in_words(golden: Golden):
     words = watch.for_people(answer)
     golden(words["trial"])
     golden(words["doses"])
-    assert words["readings"] == "ca 3.01 mM"
+    golden(words["readings"])
     nothing = {
         "phase": "looking",
         "control_set": [],
@@ -224,7 +224,8 @@ def test_a_status_puts_the_trial_under_way_in_words(golden: Golden):
         "step_left_s": None,
     }
     looking = watch.for_people({**answer, "trial": {**answer["trial"], **nothing}})
-    assert (looking["trial"], "why" in looking) == ("1 looking; deciding", False)
+    golden(looking["trial"])
+    assert "why" not in looking
 
 
 def test_completion_is_offered():

@@ -83,8 +83,7 @@ def test_pumps_in_pairs_ratios_and_volumes_are_counted_and_named(golden: Golden)
     """A pair splits the ways between up and down; a partner gives its ratio; a volume is half its range on average."""
     pair = load_text(BOTH_WAYS, Path("rig.yaml"), to_run=True)
     wire = plan(pair).wires[0]
-    golden(wire.actuator_bus)
-    assert wire.actuator == "doser / base"
+    golden((wire.actuator, wire.actuator_bus))
     forecasts = [plan(loaded_to_run(text)).forecast for text in (PROBED, BOTH_WAYS)]
     per_l = [next(m.likely for m in f.meters if m.name == "doser") for f in forecasts]
     assert per_l[0] == pytest.approx(per_l[1])

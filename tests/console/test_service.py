@@ -87,7 +87,7 @@ def test_a_unit_is_derived_from_the_configuration(bench, real, golden: Golden):
     safe_s = bench.rigctl("check", real, "--json", *on(SERIAL)).json["safe"]["confirmed_s"]
     assert int(found["TimeoutStartSec"][0]) >= 180 + 2 * safe_s > 180
     assert int(found["TimeoutStopSec"][0]) >= 180 + 2 * safe_s
-    assert sorted(found["DeviceAllow"]) == ["/dev/ttyS77 rw", "char-ttyACM rw", "char-ttyUSB rw"]
+    golden(sorted(found["DeviceAllow"]))
     assert (found["IPAddressAllow"], found["IPAddressDeny"]) == (["192.168.7.5"], ["any"])
     assert found["StateDirectoryMode"] == ["0700"]
     assert found["UMask"] == ["0077"]
@@ -104,7 +104,7 @@ def test_what_is_not_needed_is_not_allowed(bench, real):
     found = settings(text)
     assert (found["PrivateDevices"], "DeviceAllow" in found, "SupplementaryGroups" in found) == (["yes"], False, False)
     assert "IPAddressAllow" not in found
-    assert "# plc.example: " in text
+    assert "# plc.example" in text
     assert found["ReadWritePaths"] == [str(bench.folder / "state" / "greenhouse")]
 
 
@@ -272,7 +272,7 @@ def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden: 
     golden(" ".join(words))
     known = {option for p in get_command(app).get_command(None, "backup").params for option in p.opts}
     assert {option for option in words if option.startswith("--")} <= known
-    assert found["ReadWritePaths"] == ['"-/mnt/my disk"']
+    golden(found["ReadWritePaths"])
     assert (found["RestrictAddressFamilies"], found["PrivateDevices"]) == (["AF_UNIX"], ["yes"])
     program = str(Path(sys.prefix) / "bin" / "rigctl")
     for name in ("rigctl-backup-greenhouse.service", "rigctl-backup-greenhouse.timer"):
@@ -330,11 +330,9 @@ safety:
 """
 
 
-def test_a_unit_on_a_raspberry_pi_may_use_its_buses(bench):
+def test_a_unit_on_a_raspberry_pi_may_use_its_buses(bench, golden: Golden):
     """The devices of I2C and GPIO and the groups that own them; 1-Wire is files of the kernel, which needs neither."""
     file = bench.folder / "pi.yaml"
     file.write_text(PI, encoding="utf-8")
     found = settings(bench.rigctl("service", str(file), "--as", "rigctl").out)
-    assert {"/dev/i2c-1 rw", "/dev/gpiochip0 rw"} <= set(found["DeviceAllow"])
-    assert not [node for node in found["DeviceAllow"] if "/sys" in node]
-    assert found["SupplementaryGroups"] == ["i2c gpio"]
+    golden({what: sorted(found[what]) for what in ("DeviceAllow", "SupplementaryGroups")})

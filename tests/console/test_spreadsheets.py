@@ -276,11 +276,11 @@ def test_at_a_terminal_a_person_is_asked_once(dough, monkeypatch, typed, code, t
         assert dough.rigctl("status", "dough.yaml", "--json").json["imported"] == trials
 
 
-def test_ingest_and_outcomes_ask_too(bench):
+def test_ingest_and_outcomes_ask_too(bench, golden: Golden):
     """What is recorded as the rig's own is read in the same way; a script is told how to answer."""
     cells = [["ph", "ca", "control_set", "growth", "cost"], [6.0, 3.3, "ph", "~1.2", 0.5]]
     Path("trials.xlsx").write_bytes(xlsx({"T": cells}))
-    assert "--answer inexact=number" in bench.rigctl("ingest", "bench.yaml", "trials.xlsx", code=2).err
+    golden(bench.rigctl("ingest", "bench.yaml", "trials.xlsx", code=2).err)
     answer = bench.rigctl("ingest", "bench.yaml", "trials.xlsx", "--answer", "inexact=number", "--json").json
     assert answer["trials"] == [1]
     assert "FILE" in bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--sheet", "T", code=2).err

@@ -120,7 +120,7 @@ def test_people_get_sentences(bench, golden: Golden):
     golden(to_do)
     page = (bench.folder / "card.html").read_text(encoding="utf-8")
     assert [line for line in to_do[1:] if line.removeprefix("  [ ] ") not in page] == []
-    assert "--card no/card.html" in bench.rigctl("suggest", "bench.yaml", "--card", "no/card.html", code=2).err
+    golden(bench.rigctl("suggest", "bench.yaml", "--card", "no/card.html", code=2).err)
     assert sum("likely" in line and "trial" in line for line in lines) == 3
     technical = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--technical").out.splitlines()
     golden(technical[0])

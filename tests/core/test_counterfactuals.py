@@ -85,7 +85,7 @@ def test_the_price_of_a_meter_turns_every_trial_it_was_in(problem):
     assert flip.after == "a+b"
     # 0.05 + 0.25 * price / 5 reaches 1.0 at a price of 19
     assert flip.at == pytest.approx(19.1, abs=0.11)
-    assert f"{flip.at:.6g} EUR per L" in told(flip, currency="EUR")
+    assert f"{flip.at:.6g} EUR" in told(flip, currency="EUR")
 
 
 def test_flips_of_a_recommendation_are_recommended_anew(problem, golden: Golden):

@@ -209,8 +209,9 @@ def test_drawings_without_a_model_are_those_of_the_journal(found):
 
 def test_a_response_that_has_changed_is_told(found):
     """Under a heading of its own; without a change there is none."""
-    aged = replace(found, study=replace(found.study, response=("The response has changed at trial 9.",)))
-    assert "<p>The response has changed at trial 9.</p>" in document(aged)
+    changed = "The response has changed at trial 9."
+    aged = replace(found, study=replace(found.study, response=(changed,)))
+    assert f"<p>{changed}</p>" in document(aged)
     assert document(aged).count("<h3>") == document(found).count("<h3>") + 1
 
 

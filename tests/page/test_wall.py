@@ -61,10 +61,10 @@ def test_each_campaign_has_its_card(shown):
     assert shown.get("/assets/page.css").status_code == 200
 
 
-def test_nobody_acts_on_a_wall(shown):
+def test_nobody_acts_on_a_wall(shown, golden: Golden):
     """It has the page's headers, answers to its own names only, and no form, login or act."""
     page = shown.get("/")
-    assert "default-src 'none'" in page.headers["content-security-policy"]
+    golden(page.headers["content-security-policy"])
     assert "<form" not in page.text
     assert shown.get("/", headers={"host": "evil.example"}).status_code == 421
     assert [shown.post(f"/{where}").status_code for where in ("act/safe", "login", "")] == [404, 404, 405]

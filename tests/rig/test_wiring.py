@@ -55,7 +55,6 @@ def test_every_actuator_needs_limits(bench, make_rig):
 def test_a_doser_must_be_able_to_dose(bench, make_rig, golden: Golden):
     """Dosing with something that is no pump is a problem."""
     found = problems(make_rig, changed(bench, dosing={"b_valve": DosingSpec("b_probe", 1.0, 1.0, 1.0, 3)}))
-    assert " dosing.b_valve" in found[-1]
     golden(found)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.golden import Golden
 from tests.simulated import start_sim
 from tests.system.stack import Stack, greenhouse, rows
 
@@ -33,7 +34,7 @@ def by_hand(stack: Stack, config, state, *words):
     return done.answer
 
 
-def test_a_pump_is_driven_by_hand_where_no_campaign_runs(sim, stack, tmp_path):
+def test_a_pump_is_driven_by_hand_where_no_campaign_runs(sim, stack, tmp_path, golden: Golden):
     """The process takes the rig, doses once, books it and leaves everything safe."""
     config, state = greenhouse(tmp_path / "rig.yaml", edit=at_speed_one), tmp_path / "state"
     started = stack.run(config, state, "--max-trials", "1")  # a campaign must have begun in this directory
@@ -47,7 +48,7 @@ def test_a_pump_is_driven_by_hand_where_no_campaign_runs(sim, stack, tmp_path):
     (booked,) = rows(state, "SELECT * FROM doses")
     assert (booked["state"], booked["trial"]) == ("DONE", None)
     acts = [(r["argument"], r["outcome"]) for r in rows(state, "SELECT * FROM acts WHERE verb = 'manual' ORDER BY id")]
-    assert [argument for argument, _ in acts] == ["dose ca_doser 1 mL"] * 2
+    golden([argument for argument, _ in acts])
     assert acts[0][1] == "begun"
     assert sim.state()["plant"]["setpoints"] == {}
 
