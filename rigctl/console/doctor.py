@@ -25,7 +25,7 @@ from rigctl.config.forecast import forecast
 from rigctl.config.load import Overrides, load_text
 from rigctl.console.checking import SLOW_S, checked
 from rigctl.console.machine import CHECKS as MACHINE_CHECKS
-from rigctl.console.machine import Check, Machine, MachineFinding, Subject, Verdict
+from rigctl.console.machine import Check, Machine, MachineFinding, Subject, Verdict, graded, looked_at
 from rigctl.console.safe import state_of
 from rigctl.console.services.service_unit import stopping_s
 from rigctl.errors import ConfigError, RigctlError, counted
@@ -68,12 +68,10 @@ def _configuration(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
         return
     times = found.times
     if times.by_bus:
-        slow = times.told_s > SLOW_S
-        what = (
-            f"stop commands sent within {times.told_s:.2f} s, confirmed by read-back within {times.confirmed_s:.2f} s"
-        )
-        remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts" if slow else ""
-        yield MachineFinding("time to safe", "warn" if slow else "ok", what, remedy)
+        sent, read = f"stop commands sent within {times.told_s:.2f} s", f"{times.confirmed_s:.2f} s"
+        remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts"
+        what = f"{sent}, confirmed by read-back within {read}"
+        yield looked_at("time to safe", times.told_s <= SLOW_S, what, "", remedy)
 
 
 # the directory ----------------------------------------------------------------------------------------------------
@@ -92,11 +90,9 @@ def _directory(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     if directory is None or not directory.is_dir():
         return
     what, remedy = open_to_others(directory)
-    if what:
-        refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        yield MachineFinding("state directory", "bad" if refused else "warn", what, remedy)
-    else:
-        yield MachineFinding("state directory", "ok", f"{directory} is its owner's alone")
+    refused = directory.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    fine = f"{directory} is its owner's alone"
+    yield looked_at("state directory", not what, fine, what, remedy, verdict="bad" if refused else "warn")
     if not os.access(directory, os.W_OK) and campaign_here(directory) is None:
         remedy = "run as its owner, or give it away with chown"
         yield MachineFinding("state directory", "bad", f"{directory} cannot be written by this account", remedy)
@@ -169,9 +165,8 @@ def _card(machine: Machine, source: str) -> Iterator[MachineFinding]:
         yield MachineFinding("disk wear", "warn", what, remedy)
         return
     worst = max((int(part, 16) for part in machine.read(f"{folder}/life_time").split()), default=0)
-    verdict: Verdict = "bad" if worst >= 10 else "warn" if worst >= 8 else "ok"
     what = f"eMMC, about {10 * worst} % of its life used" if worst else "eMMC that does not say how worn it is"
-    yield MachineFinding("disk wear", verdict, what, "" if verdict == "ok" else "copy it to a new one")
+    yield graded("disk wear", -worst, (-9, -7), what, "copy it to a new one")
 
 
 def _space(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
@@ -181,9 +176,8 @@ def _space(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
         return
     stat = os.statvfs(place)
     free = stat.f_bavail * stat.f_frsize
-    verdict: Verdict = "bad" if free < FULL_BYTES else "warn" if free < LOW_BYTES else "ok"
-    remedy = "" if verdict == "ok" else "delete what is not needed; below 20 MiB nothing moves"
-    yield MachineFinding("disk space", verdict, f"{_mib(free)} free", remedy)
+    remedy = "delete what is not needed; below 20 MiB nothing moves"
+    yield graded("disk space", free, (FULL_BYTES, LOW_BYTES), f"{_mib(free)} free", remedy)
     if subject.loaded is None or not subject.loaded.wired:
         return
     told = forecast(subject.loaded.rig, subject.loaded.problem, subject.loaded.max_trials)
@@ -194,7 +188,7 @@ def _space(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     grown = max(there, trials * each)
     what = f"about {_mib(grown)} when the budget is spent, after {counted(trials, 'trial')}; {_mib(there)} now"
     fits = grown - there < free - FULL_BYTES
-    yield MachineFinding("journal", "ok" if fits else "bad", what, "" if fits else "a larger disk, or a smaller budget")
+    yield looked_at("journal", fits, what, "", "a larger disk, or a smaller budget", verdict="bad")
 
 
 def _journal(subject: Subject) -> tuple[int, int]:
@@ -222,11 +216,9 @@ def _sqlite(_: Machine, __: Subject) -> Iterator[MachineFinding]:
     release = ".".join(map(str, integrity.sqlite_version()))
     if not integrity.for_threads():
         yield MachineFinding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
-    if integrity.reset_bug(integrity.sqlite_version()):
-        what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
-        yield MachineFinding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
-    else:
-        yield MachineFinding("sqlite", "ok", release)
+    what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
+    more = f"{what}. Open it with others read-only (`mode=ro`)"
+    yield MachineFinding("sqlite", "ok", more if integrity.reset_bug(integrity.sqlite_version()) else release)
 
 
 def _sync(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
@@ -234,9 +226,8 @@ def _sync(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
     if place is None or not os.access(place, os.W_OK):
         return
     if "eatmydata" in machine.environment.get("LD_PRELOAD", ""):
-        yield MachineFinding(
-            "sync", "bad", "libeatmydata is loaded: nothing is ever on disk for sure", "unset LD_PRELOAD"
-        )
+        what = "libeatmydata is loaded: nothing is ever on disk for sure"
+        yield MachineFinding("sync", "bad", what, "unset LD_PRELOAD")
         return
     took_s = synced(place)
     yield judged(statistics.median(took_s), max(took_s))
@@ -248,12 +239,9 @@ def judged(median_s: float, most_s: float) -> MachineFinding:
     if median_s < NO_SYNC_S:
         remedy = "look for a cache that lies about it: a virtual disk's, a RAID controller's without a battery"
         return MachineFinding("sync", "warn", f"{what}: faster than any disk", remedy)
-    if median_s > SLOW_SYNC_S:
-        return MachineFinding(
-            "sync", "bad", f"{what}: the watch may hold the campaign", "another disk; this one may be worn"
-        )
-    trial_s = COMMITS_A_TRIAL * median_s
-    return MachineFinding("sync", "ok", f"{what}; about {trial_s:.1g} s of every trial")
+    fine, wrong = f"{what}; about {COMMITS_A_TRIAL * median_s:.1g} s of every trial", "the watch may hold the campaign"
+    remedy = "another disk; this one may be worn"
+    return looked_at("sync", median_s <= SLOW_SYNC_S, fine, f"{what}: {wrong}", remedy, verdict="bad")
 
 
 def synced(place: Path, now_s: Callable[[], float] = time.perf_counter) -> tuple[float, ...]:
@@ -281,21 +269,16 @@ def _service(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
         what = "none: after a power cut nobody starts the campaign again"
         yield MachineFinding("service", "warn", what, f"`rigctl tools service {subject.loaded.path} --install`")
         return
-    enabled = told.get("UnitFileState") == "enabled"
-    remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
-    yield MachineFinding(
-        "service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy
-    )
-    watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
-    install = f"`rigctl tools service {subject.loaded.path} --install --force`"
-    remedy = "" if watched else f"{install} writes one that is"
-    what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
-    yield MachineFinding("service watchdog", "ok" if watched else "bad", what, remedy)
+    enabled, is_now = told.get("UnitFileState") == "enabled", f"{name} is {told.get('ActiveState', 'unknown')}"
+    yield looked_at("service", enabled, is_now, "", f"`sudo systemctl enable {name}`, or it does not start at boot")
+    watchdog, install = told.get("WatchdogUSec", "0"), f"`rigctl tools service {subject.loaded.path} --install --force`"
+    watched, fine = watchdog not in ("0", "infinity"), f"ended after {watchdog} without a look"
+    wrong, remedy = "a campaign that hangs stays hung", f"{install} writes one that is"
+    yield looked_at("service watchdog", watched, fine, wrong, remedy, verdict="bad")
     given, needed_s = told.get("TimeoutStopUSec", ""), stopping_s(checked(subject.loaded).times)
-    enough = seconds(given) >= needed_s
-    remedy = "" if enough else f"{install} allows {needed_s} s; a drop-in that sets TimeoutStopSec must allow as much"
     what = f"a stop may take {given}; this configuration needs up to {needed_s} s to make everything safe"
-    yield MachineFinding("service stop", "ok" if enough else "bad", what, remedy)
+    remedy = f"{install} allows {needed_s} s; a drop-in that sets TimeoutStopSec must allow as much"
+    yield looked_at("service stop", seconds(given) >= needed_s, what, "", remedy, verdict="bad")
 
 
 def seconds(span: str) -> float:

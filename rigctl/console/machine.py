@@ -47,6 +47,19 @@ class MachineFinding:
     remedy: str = ""
 
 
+def looked_at(
+    subject: str, good: bool, fine: str, wrong: str = "", remedy: str = "", *, verdict: Verdict = "warn"
+) -> MachineFinding:
+    """Return a finding: `fine` where it is good, else what is `wrong`, by default the same."""
+    return MachineFinding(subject, "ok", fine) if good else MachineFinding(subject, verdict, wrong or fine, remedy)
+
+
+def graded(subject: str, value: float, limits: tuple[float, float], what: str, remedy: str) -> MachineFinding:
+    """Return a finding of a quantity that is bad below the first limit, and worth a warning below the second."""
+    least, enough = limits
+    return looked_at(subject, value >= enough, what, "", remedy, verdict="bad" if value < least else "warn")
+
+
 def _run(words: Sequence[str]) -> str:
     """Return what a command prints; empty if it is not there, fails or takes long."""
     try:
@@ -114,12 +127,8 @@ Check = Callable[[Machine, Subject], Iterator[MachineFinding]]
 
 def _python(_: Machine, __: Subject) -> Iterator[MachineFinding]:
     bits = 64 if sys.maxsize > 2**32 else 32
-    said = f"Python {platform.python_version()}, {bits} bit"
-    if bits == 32:
-        remedy = "install a 64-bit system: there are no ready-made numpy and scipy for this one"
-        yield MachineFinding("python", "warn", said, remedy)
-    else:
-        yield MachineFinding("python", "ok", said)
+    remedy = "install a 64-bit system: there are no ready-made numpy and scipy for this one"
+    yield looked_at("python", bits == 64, f"Python {platform.python_version()}, {bits} bit", "", remedy)
 
 
 def _system(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
@@ -135,43 +144,31 @@ def _memory(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
         return
     free = int(found[1]) // 1024
     remedy = "end other programs, or add swap that is not on an SD card; `max_points` bounds what a decision needs"
-    verdict: Verdict = "bad" if free < TOO_LITTLE_MIB else "warn" if free < LITTLE_MIB else "ok"
-    yield MachineFinding("memory", verdict, f"{free} MiB free", "" if verdict == "ok" else remedy)
+    yield graded("memory", free, (TOO_LITTLE_MIB, LITTLE_MIB), f"{free} MiB free", remedy)
 
 
 def _clock_source(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     source = machine.read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    if not source:
-        return
-    if source in GOOD_CLOCKS:
-        yield MachineFinding("clock source", "ok", source)
-        return
-    remedy = "look for `clocksource=` on the kernel's command line and for TSC warnings in `dmesg`"
-    yield MachineFinding(
-        "clock source", "warn", f"{source}, which is slow or coarse; settling and caps count by it", remedy
-    )
+    if source:
+        wrong = f"{source}, which is slow or coarse; settling and caps count by it"
+        remedy = "look for `clocksource=` on the kernel's command line and for TSC warnings in `dmesg`"
+        yield looked_at("clock source", source in GOOD_CLOCKS, source, wrong, remedy)
 
 
 def _time(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     asked = machine.run(["timedatectl", "show", "-p", "NTPSynchronized", "--value"])
     chrony = machine.run(["chronyc", "-c", "tracking"])
     synchronised = asked == "yes" or machine.at("/run/systemd/timesync/synchronized").exists() or bool(chrony)
-    if synchronised:
-        yield MachineFinding("time", "ok", "set by the network")
-        return
-    what = "the wall clock is set by nobody; no timer or cap hangs on it, but reports, tariffs and daily times do"
-    yield MachineFinding("time", "warn", what, "`sudo timedatectl set-ntp true`, or install chrony")
+    wrong = "the wall clock is set by nobody; no timer or cap hangs on it, but reports, tariffs and daily times do"
+    remedy = "`sudo timedatectl set-ntp true`, or install chrony"
+    yield looked_at("time", synchronised, "set by the network", wrong, remedy)
 
 
 def _clock_chip(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     chips = machine.listed("/sys/class/rtc")
-    if chips:
-        yield MachineFinding("clock chip", "ok", ", ".join(chips))
-        return
-    what = "none: after a power cut the date is wrong until the network has set it"
-    yield MachineFinding(
-        "clock chip", "warn", what, "fit one with a battery, or start the campaign after time-sync.target"
-    )
+    wrong = "none: after a power cut the date is wrong until the network has set it"
+    remedy = "fit one with a battery, or start the campaign after time-sync.target"
+    yield looked_at("clock chip", bool(chips), ", ".join(chips), wrong, remedy)
 
 
 def _power(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
@@ -181,13 +178,10 @@ def _power(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
         return  # no Raspberry Pi
     bits = int(told, 16)
     supply = "a supply made for this board, a shorter and thicker cable, pumps on a supply of their own"
-    if bits >> UNDERVOLTED & 1:
-        yield MachineFinding("power", "bad", "the supply's voltage is too low now", supply)
-    elif bits >> (UNDERVOLTED + 16) & 1:
-        what = "the supply's voltage was too low since boot: that resets boards in mid-write"
-        yield MachineFinding("power", "bad", what, supply)
-    else:
-        yield MachineFinding("power", "ok", "the supply's voltage has held since boot")
+    now, since = bits >> UNDERVOLTED & 1, bits >> (UNDERVOLTED + 16) & 1
+    low = "is too low now" if now else "was too low since boot: that resets boards in mid-write"
+    held, low = "the supply's voltage has held since boot", f"the supply's voltage {low}"
+    yield looked_at("power", not (now or since), held, low, supply, verdict="bad")
     hot = [f"{said} now" for bit, said in THROTTLED.items() if bits >> bit & 1]
     before = bits >> 16 & ~bits
     hot += [f"{said}, at times since boot" for bit, said in THROTTLED.items() if before >> bit & 1]
@@ -197,21 +191,14 @@ def _power(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
 
 def _watchdog(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
     chips = machine.listed("/sys/class/watchdog")
-    subject = "hardware watchdog"
-    if not chips:
-        remedy = "on a Raspberry Pi `dtparam=watchdog=on` in config.txt; elsewhere look in the firmware's settings"
-        yield MachineFinding(
-            subject, "warn", "none: a kernel that hangs stays hung, and outputs stay as they are", remedy
-        )
-        return
     armed = [chip for chip in chips if machine.read(f"/sys/class/watchdog/{chip}/state") == "active"]
-    if armed:
-        yield MachineFinding(subject, "ok", f"{', '.join(armed)} is armed")
-        return
-    remedy = "`RuntimeWatchdogSec=30` in /etc/systemd/system.conf, then `sudo systemctl daemon-reexec`"
-    yield MachineFinding(
-        subject, "warn", f"{', '.join(chips)} is there but not armed: a kernel that hangs stays hung", remedy
-    )
+    if chips:
+        wrong = f"{', '.join(chips)} is there but not armed: a kernel that hangs stays hung"
+        remedy = "`RuntimeWatchdogSec=30` in /etc/systemd/system.conf, then `sudo systemctl daemon-reexec`"
+    else:
+        wrong = "none: a kernel that hangs stays hung, and outputs stay as they are"
+        remedy = "on a Raspberry Pi `dtparam=watchdog=on` in config.txt; elsewhere look in the firmware's settings"
+    yield looked_at("hardware watchdog", bool(armed), f"{', '.join(armed)} is armed", wrong, remedy)
 
 
 def _braille(machine: Machine, _: Subject) -> Iterator[MachineFinding]:
@@ -272,12 +259,10 @@ def _named(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
             continue
         node = machine.real(place)
         stable = _stable(machine, node)
-        if re.fullmatch(r"/dev/tty(USB|ACM)\d+", place):
-            what = f"numbers change when adapters are plugged in again ({devices})"
-            remedy = f"write {stable} instead" if stable else "name it by /dev/serial/by-path: it has no serial number"
-            yield MachineFinding(name, "warn", what, remedy)
-        else:
-            yield MachineFinding(name, "ok", f"leads to {node} ({devices})")
+        numbered = re.fullmatch(r"/dev/tty(USB|ACM)\d+", place) is not None
+        wrong = f"numbers change when adapters are plugged in again ({devices})"
+        remedy = f"write {stable} instead" if stable else "name it by /dev/serial/by-path: it has no serial number"
+        yield looked_at(name, not numbered, f"leads to {node} ({devices})", wrong, remedy)
 
 
 def _remedy(machine: Machine, place: str) -> str:
@@ -295,14 +280,10 @@ def _allowed(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
             continue
         found = machine.at(node).stat()
         kind = 6 if found.st_uid == machine.uid else 3 if found.st_gid in machine.groups else 0
-        if machine.uid == 0 or found.st_mode >> kind & 0o6 == 0o6:
-            yield MachineFinding(f"access {place}", "ok", "may be opened by this account")
-            continue
-        group = _group(machine, found.st_gid)
+        may, group = machine.uid == 0 or found.st_mode >> kind & 0o6 == 0o6, _group(machine, found.st_gid)
+        wrong = f"belongs to the group {group}, which this account is not in"
         remedy = f"`sudo usermod -aG {group} $USER`, then log in anew; a service has it in its unit"
-        yield MachineFinding(
-            f"access {place}", "bad", f"belongs to the group {group}, which this account is not in", remedy
-        )
+        yield looked_at(f"access {place}", may, "may be opened by this account", wrong, remedy, verdict="bad")
 
 
 def _group(machine: Machine, number: int) -> str:
@@ -324,10 +305,9 @@ def _holders(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
             if opened not in nodes:
                 continue
             name = machine.read(f"/proc/{pid}/comm")
-            ours = name.startswith(("rigctl", "python"))
-            what = f"is open in process {pid} ({name})"
+            ours, what = name.startswith(("rigctl", "python")), f"is open in process {pid} ({name})"
             remedy = f"if that is not the campaign, end it: `kill {pid}`"
-            yield MachineFinding(f"holder {nodes[opened]}", "ok" if ours else "bad", what, "" if ours else remedy)
+            yield looked_at(f"holder {nodes[opened]}", ours, what, "", remedy, verdict="bad")
 
 
 def _modem_manager(machine: Machine, subject: Subject) -> Iterator[MachineFinding]:
@@ -338,14 +318,12 @@ def _modem_manager(machine: Machine, subject: Subject) -> Iterator[MachineFindin
     for place, node in _there(machine, subject).items():
         number = machine.read(f"/sys/class/tty/{node.removeprefix('/dev/')}/dev")
         known = machine.read(f"/run/udev/data/c{number}")
-        if any(f"E:{mark}" in known for mark in left_alone):
-            yield MachineFinding(f"ModemManager {place}", "ok", "leaves this port alone")
-            continue
+        left = any(f"E:{mark}" in known for mark in left_alone)
         vendor = re.search(r"^E:ID_(?:USB_)?VENDOR_ID=(\w+)", known, re.MULTILINE)
         rule = f'ATTRS{{idVendor}}=="{vendor[1] if vendor else "VVVV"}", ENV{{ID_MM_DEVICE_IGNORE}}="1"'
         remedy = f"`sudo apt-get remove modemmanager`, or in /etc/udev/rules.d/99-rigctl.rules: {rule}"
-        what = "runs, and writes to this port when it is plugged in: a pump may take that for a command"
-        yield MachineFinding(f"ModemManager {place}", "bad", what, remedy)
+        wrong = "runs, and writes to this port when it is plugged in: a pump may take that for a command"
+        yield looked_at(f"ModemManager {place}", left, "leaves this port alone", wrong, remedy, verdict="bad")
     if not _configured(subject):
         what = "runs, and writes to every serial port that is plugged in"
         yield MachineFinding("ModemManager", "warn", what, "`sudo apt-get remove modemmanager`")
@@ -382,11 +360,10 @@ def _hosts(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
     devices = {} if subject.loaded is None else subject.loaded.rig.devices
     urls = {device.url for device in devices.values() if is_on_network(device.url)}
     for host in sorted({host_and_port(taken_apart(url)[1], "")[0] for url in urls}):
-        if re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*|localhost", host):
-            yield MachineFinding(f"host {host}", "ok", "is an address; `rigctl check --probe` asks it")
-        else:
-            what = "is a name: it needs a name server that answers after every power cut"
-            yield MachineFinding(f"host {host}", "warn", what, "give the instrument a fixed address, and write that")
+        address = re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*|localhost", host) is not None
+        fine, wrong = "is an address; `rigctl check --probe` asks it", "is a name: it needs a name server that answers"
+        remedy = "give the instrument a fixed address, and write that"
+        yield looked_at(f"host {host}", address, fine, f"{wrong} after every power cut", remedy)
 
 
 CHECKS: Final[tuple[Check, ...]] = (
