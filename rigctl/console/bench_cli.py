@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rigctl.console.options import AsJson
+from rigctl.console.options import AsJson, CellFlags
 from rigctl.console.output import Answer, console, rows
 from rigctl.console.verbs import Commands, Group
 from rigctl.errors import UsageError, counted
@@ -28,30 +28,17 @@ if TYPE_CHECKING:
     from rigctl.bench.asking.grid import Grid
     from rigctl.bench.cell import Cell
     from rigctl.bench.running.parallel import Attempt, Ran
-    from rigctl.bench.running.store import Form
     from rigctl.bench.tables.coverage import Coverage
     from rigctl.bench.tables.standings import Standing
 
 
 bench = Commands(cls=Group, help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
 
-
-class ResultForm(StrEnum):
-    """Names the forms of a cell's results."""
-
-    PARQUET = "parquet"
-    CSV = "csv"
-
-
 Hyperparameters = StrEnum("Hyperparameters", "LEARNED FIXED")
 Image = StrEnum("Image", "HTML PNG SVG")
 
 Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
-TableFormat = Annotated[ResultForm, typer.Option("--format", help="Of the tables.")]
-Jobs = Annotated[int, typer.Option(min=1, help="Worker processes.")]
-Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")]
-Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")]
 Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
 
 
@@ -84,10 +71,7 @@ def run(
         Hyperparameters | None,
         typer.Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones."),
     ] = None,
-    form: TableFormat = ResultForm.PARQUET,
-    jobs: Jobs = 1,
-    dask: Dask = None,
-    data: Data = None,
+    how: CellFlags,
     json: AsJson = False,
 ) -> Answer:
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
@@ -108,7 +92,7 @@ def run(
     else:
         missing = ", ".join(name for name, value in needed.items() if not value)
         raise UsageError(f"bench run: {missing} missing; give --problem and --policy, or a --grid FILE")
-    ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
+    ran = run_cells(asked, out, how, json=json)
     return Answer(ran_json(ran), (), exit_code=1 if ran.failed else 0)
 
 
@@ -120,7 +104,7 @@ def draw(
     play: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results go; finished cells are kept.")] = None,
-    jobs: Jobs = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     json: AsJson = False,
 ) -> Answer:
     """Draw problems from seeds, and show them or play policies on them."""
@@ -137,7 +121,7 @@ def draw(
     if out is None:
         raise UsageError("bench draw: --out missing; give a directory for the results of --play")
     asked = from_options([f"{PREFIX}{number}" for number in numbers], play, None, seeds=seeds)
-    ran = run_cells(asked, out, "parquet", jobs=jobs, json=json)
+    ran = run_cells(asked, out, CellFlags(jobs=jobs), json=json)
     results = load(out)
     told = "".join(f"\n{text}\n" for text in standing_texts(standings(results), coverage(results)))
     return Answer(ran_json(ran), lambda screen: screen.print(told, end=""), exit_code=1 if ran.failed else 0)
@@ -185,10 +169,7 @@ def paper(
     seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: as published.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
     costs: Annotated[list[str] | None, typer.Option(help="Only these; repeatable.")] = None,
-    form: TableFormat = ResultForm.PARQUET,
-    jobs: Jobs = 1,
-    dask: Dask = None,
-    data: Data = None,
+    how: CellFlags,
     image: Images = None,
     json: AsJson = False,
 ) -> Answer:
@@ -197,8 +178,8 @@ def paper(
     from rigctl.bench.papers.paper import grid_of
     from rigctl.bench.running.store import load
 
-    asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
-    ran = run_cells(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
+    asked = grid_of(name, quick, arrays=how.data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
+    ran = run_cells(asked, out, how, json=json)
     results = load(out)
     found = findings_of(name, results)
     files = draw_figures(results, out / "figures", name, [i.value for i in image or ()])
@@ -207,9 +188,7 @@ def paper(
     return Answer(fields, said, exit_code=1 if ran.failed else 0)
 
 
-def run_cells(
-    grid: Grid, out: Path, form: Form, *, jobs: int = 1, dask: str | None = None, data: Path | None = None, json: bool
-) -> Ran:
+def run_cells(grid: Grid, out: Path, how: CellFlags, *, json: bool) -> Ran:
     """Run what is not finished of a grid, and tell how it goes: a bar at a terminal, lines elsewhere.
 
     Raises:
@@ -218,8 +197,8 @@ def run_cells(
     from rigctl.bench.running.parallel import run_grid
     from rigctl.bench.running.store import Store, code_version
 
-    cells = grid.cells(data)
-    store = Store(out, form)
+    cells = grid.cells(how.data)
+    store = Store(out, how.form)
     screen = console(stderr=json)
     finished = store.finished()
     _same_labels(cells, finished, out)
@@ -233,7 +212,7 @@ def run_cells(
             f"numerical libraries; give another --out to run them again\n"
         )
     with _told_when_stopped(out), _progress(screen, left) as tell:
-        ran = run_grid(grid, cells, store, jobs=jobs, dask=dask, on_attempt=tell)
+        ran = run_grid(grid, cells, store, jobs=how.jobs, dask=how.dask, on_attempt=tell)
     for attempt in ran.failed:
         sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
     if ran.failed:

@@ -30,6 +30,7 @@ from rigctl.console.options import (
     Serve,
     State,
     Watch,
+    Wish,
     buses,
 )
 from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, tell
@@ -212,23 +213,7 @@ def operate(
     ctx: typer.Context,
     config: Config,
     *,
-    learn: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SHARE",
-            help='Go on learning; exploring may lose this share, "5 %", of the gain over controlling nothing.',
-        ),
-    ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found."),
-    ] = None,
-    batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False,
-    full: Annotated[
-        bool,
-        typer.Option("--full", help="Run what is best at just the day's readings, not the rule's line."),
-    ] = False,
+    wish: Wish,
     state: State = None,
     bus: Bus = None,
     serve: Serve = False,
@@ -238,10 +223,9 @@ def operate(
     with safe_before(ctx, config, state, json=json):
         from rigctl.console import run as running
 
-        wish = running.Wish(learn, at, batches, anew, full)
         loaded, decides, directory = running.prepared(config, state, buses(bus), wish)
         with _shown(loaded, directory, serve=serve, json=json) as screen:
-            done = running.operate(loaded, (decides, batches), directory, screen, ctx.obj)
+            done = running.operate(loaded, (decides, wish.batches), directory, screen, ctx.obj)
         fields, code = running.operated_json(done), running.exit_code(done.result)
         return Answer(fields, lambda screen: running.show_operated(done, loaded, screen), exit_code=code)
 

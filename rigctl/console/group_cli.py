@@ -23,6 +23,7 @@ from rigctl.console.options import (
     Format,
     MaybeConfig,
     Records,
+    ServiceFlags,
     State,
     buses,
     named,
@@ -47,24 +48,6 @@ ConfigOrFile = Annotated[
     typer.Argument(metavar="[CONFIG|FILE]", help="The rig's YAML file, or a journal, e.g. a backup."),
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the person who is to have it.")]
-Account = Annotated[
-    str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
-]
-Lives = Annotated[
-    Path | None,
-    typer.Option("--state", metavar="DIR", help="Default: where the campaign has begun, else /var/lib/rigctl/<rig>."),
-]
-Own = Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")]
-Install = Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")]
-Backup = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
-]
-Operate = Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")]
-Learn = Annotated[
-    str | None, typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it.")
-]
-Full = Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
 
 
 def add_to(app: Commands) -> None:
@@ -232,33 +215,15 @@ def replay(here: Here) -> Answer:
 def service(
     config: Config,
     *,
-    state: Lives = None,
     bus: Bus = None,
-    account: Account = "",
-    own: Own = False,
-    install: Install = False,
-    force: Force = False,
-    backup: Backup = None,
-    operate: Operate = False,
-    learn: Learn = None,
-    full: Full = False,
+    said: ServiceFlags,
 ) -> Answer:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console.services import service as units
 
-    made = units.made(
-        config,
-        state,
-        buses(bus),
-        account=account,
-        own=own,
-        backup=backup,
-        operate=operate,
-        learn=learn,
-        full=full,
-    )
+    install, made = said.install, units.made(config, buses(bus), said)
     if install:
-        made.install(force=force)
+        made.install(force=said.force)
     steps = made.next_steps(installed=install)
     following = "\n  ".join(["Next:", *steps]) if len(steps) > 1 else f"Next: {steps[0]}"
 

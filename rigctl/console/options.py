@@ -220,6 +220,67 @@ class AmendFlags:
     note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None
 
 
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What options say a person wants of production."""
+
+    learn: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help='Go on learning; exploring may lose this share, "5 %", of the gain over controlling nothing.',
+        ),
+    ] = None
+    at: Annotated[
+        str | None,
+        typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found."),
+    ] = None
+    batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None
+    anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False
+    full: Annotated[
+        bool, typer.Option("--full", help="Run what is best at just the day's readings, not the rule's line.")
+    ] = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFlags:
+    """What options say of a unit."""
+
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Default: where the campaign has begun, else /var/lib/rigctl/<rig>."),
+    ] = None
+    account: Annotated[
+        str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
+    ] = ""
+    own: Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")] = False
+    install: Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")] = (
+        False
+    )
+    force: Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")] = False
+    backup: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
+    ] = None
+    operate: Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")] = False
+    learn: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it."),
+    ] = None
+    full: Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")] = (
+        False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CellFlags:
+    """What options say of how simulated campaigns are run."""
+
+    form: Annotated[Literal["parquet", "csv"], typer.Option("--format", help="Of the tables.")] = "parquet"
+    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1
+    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")] = None
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")] = None
+
+
 def require_devices(loaded: LoadedConfig) -> None:
     """Raise UsageError where there is nothing to drive."""
     if not loaded.wired:

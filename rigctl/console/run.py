@@ -25,7 +25,7 @@ from rigctl.config.profiles import keep_own
 from rigctl.console import report
 from rigctl.console.assemble import has_journal, rig_factory, state_directory
 from rigctl.console.benches.by_hand import quantities
-from rigctl.console.options import require_devices
+from rigctl.console.options import Wish, require_devices
 from rigctl.console.output import INDENT, lines, number, told, wrapped
 from rigctl.console.progress import watching
 from rigctl.console.safe import safe_json
@@ -194,18 +194,6 @@ MOST_LOST = 0.5
 """Share of what is gained that may be lost by exploring at most: beyond it is a campaign."""
 MOST_DRIFTS = 2
 """Told in the last words; the others stand among the alarms."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """Says what a person wants of production; texts are as they were given."""
-
-    learn: str | None = None
-    at: str | None = None
-    """Setpoints to run instead of a recommendation."""
-    batches: int | None = None
-    anew: bool = False
-    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)

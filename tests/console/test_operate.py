@@ -10,8 +10,9 @@ from rigctl.campaign.events import Batches, CampaignStarted
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.production import Production
 from rigctl.config.load import load
+from rigctl.console.options import Wish
 from rigctl.console.progress import Board, line_for, state_line
-from rigctl.console.run import Wish, prepared, sentences, setpoints, share
+from rigctl.console.run import prepared, sentences, setpoints, share
 from rigctl.core.operating.playing import Drift
 from rigctl.errors import UsageError
 from rigctl.page.shown import ShownLabels

@@ -19,6 +19,7 @@ from rigctl.campaign.safe_file import Driven, SafeFile, Writer
 from rigctl.config.load import Overrides, load
 from rigctl.console import safe
 from rigctl.console.cli import app
+from rigctl.console.options import ServiceFlags
 from rigctl.console.services import service
 from rigctl.console.services.service_unit import (
     allowed_nodes,
@@ -123,7 +124,9 @@ def test_who_is_told_decides_what_it_may_reach(real, golden: Golden):
     counted = replace(loaded, document=Told(numbers))
     assert service._telling(counted) == (False, ("tcp://localhost",), (Path("/var/lib/node_exporter"),))
     assert service._telling(replace(loaded, document=Told({"notify": {"daily": "08:00"}})))[0]
-    made = replace(service.made(Path(real), None, SERIAL, account="rigctl").service, written=(Path("/var/lib/no de"),))
+    made = replace(
+        service.made(Path(real), SERIAL, ServiceFlags(account="rigctl")).service, written=(Path("/var/lib/no de"),)
+    )
     golden(settings(unit(made))["ReadWritePaths"])
     assert "IPAddressDeny" not in settings(unit(replace(made, speaks_out=True)))
 
@@ -239,7 +242,7 @@ def analyzed(*arguments):
 @pytest.mark.parametrize("buses", [SERIAL, OVER_NETWORK], ids=["serial and network", "network"])
 def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, monkeypatch):
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""
-    installed = service.made(Path(real), None, buses, account="rigctl").service
+    installed = service.made(Path(real), buses, ServiceFlags(account="rigctl")).service
     where = Path('/srv/my "rig" 100% $HOME/växthus.yaml')  # the tests' own directories are temporary
     assert settings(unit(replace(installed, watch_every_s=1.0)))["WatchdogSec"] == ["30"]
     assert settings(unit(replace(installed, watch_every_s=60.0)))["WatchdogSec"] == ["180"]
@@ -265,7 +268,7 @@ def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden: 
     done = bench.rigctl("service", real, "--user", "--install", "--backup", "/mnt/my disk", "--json", *on(SERIAL)).json
     golden(done["next"])
     assert sorted(path.name for path in Path(done["path"]).parent.iterdir()) == sorted(done["units"])
-    units = service.made(Path(real), None, SERIAL, account="rigctl", backup=Path("/mnt/my disk")).units
+    units = service.made(Path(real), SERIAL, ServiceFlags(account="rigctl", backup=Path("/mnt/my disk"))).units
     texts = {path.name: text for path, text in units.items()}
     found = settings(texts["rigctl-backup-greenhouse.service"])
     words = found["ExecStart"][0].split(" ")[1:]

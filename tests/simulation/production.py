@@ -21,7 +21,7 @@ from rigctl.campaign.production import for_production
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.console import run
-from rigctl.console.run import Wish
+from rigctl.console.options import Wish
 from rigctl.core.advice.rule import Between, RuleLine, Setting, Slope
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign

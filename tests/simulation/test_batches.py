@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.console.run import Wish
+from rigctl.console.options import Wish
 from tests.golden import Golden
 from tests.simulation.batches import (
     Decided,

@@ -20,7 +20,7 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.assemble import state_directory
 from rigctl.console.checking import checked
-from rigctl.console.options import require_devices
+from rigctl.console.options import ServiceFlags, require_devices
 from rigctl.console.run import needs_look, share
 from rigctl.console.services.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
@@ -81,30 +81,8 @@ class Made:
         }
 
 
-def made(
-    config: Path,
-    state: Path | None,
-    buses: Mapping[str, str],
-    *,
-    account: str = "",
-    own: bool = False,
-    backup: Path | None = None,
-    operate: bool = False,
-    learn: str | None = None,
-    full: bool = False,
-) -> Made:
-    """Return the unit that runs a configuration.
-
-    Args:
-        config: what is run.
-        state: where its state is; None: where it has begun, else where systemd keeps the state of services.
-        buses: URLs to use instead of the configured ones, by name.
-        account: who it runs as; empty: who asks.
-        own: whether it is for the asking person's own service manager.
-        backup: where the journal is copied once a day; None: nowhere.
-        operate: whether it is run for production, not as a campaign.
-        learn: what production may lose by exploring, as a person has written it; None: it does not learn.
-        full: whether production runs what is best at just the day's readings, not a line of the rule.
+def made(config: Path, buses: Mapping[str, str], said: ServiceFlags) -> Made:
+    """Return the unit that runs a configuration; `buses` are URLs to use instead of the configured ones, by name.
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
@@ -112,10 +90,10 @@ def made(
     """
     loaded = load(config, Overrides(buses), to_run=True)
     require_devices(loaded)
-    if account and own:
+    if said.account and said.own:
         raise UsageError("--as: a unit for your own service manager runs as you; leave out --as or --user")
-    options = _production(loaded, config, learn, operate=operate, full=full)
-    who = "" if own else account or _asking()
+    options = _production(loaded, config, said)
+    who = "" if said.own else said.account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(got(who, "must be an account such as rigctl", where="--as"))
     _require_absolute(loaded)
@@ -123,7 +101,7 @@ def made(
     service = Service(
         rig=loaded.name,
         config=_absolute(config),
-        state=_state(state, loaded.name),
+        state=_state(said.state, loaded.name),
         command=_command(),
         options=tuple(map(doubled, [*options, *_on(buses)])),
         account=who,
@@ -133,23 +111,23 @@ def made(
         watch_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
         written=written,
-        verb="operate" if operate else "run",
+        verb="operate" if said.operate else "run",
     )
     texts = {f"{service.name}.service": unit(service)}
-    texts |= {} if backup is None else backup_units(service, _absolute(backup))
-    kept_in = folder(own=own)
+    texts |= {} if said.backup is None else backup_units(service, _absolute(said.backup))
+    kept_in = folder(own=said.own)
     return Made(service, {kept_in / n: marked(text, service.config) for n, text in texts.items()})
 
 
-def _production(loaded: LoadedConfig, config: Path, learn: str | None, *, operate: bool, full: bool) -> Sequence[str]:
+def _production(loaded: LoadedConfig, config: Path, said: ServiceFlags) -> Sequence[str]:
     """Return the options that `rigctl operate` is given."""
-    if share(learn) is not None and not operate:
+    if share(said.learn) is not None and not said.operate:
         raise UsageError("service: --learn needs --operate; a campaign learns anyway")
-    if full and not operate:
+    if said.full and not said.operate:
         raise UsageError("service: --full needs --operate; a campaign follows no rule")
-    if full and not loaded.problem.looks:
+    if said.full and not loaded.problem.looks:
         raise UsageError(needs_look("service", config))
-    return [*(["--learn", learn] if learn is not None else []), *(["--full"] if full else [])]
+    return [*(["--learn", said.learn] if said.learn is not None else []), *(["--full"] if said.full else [])]
 
 
 def _require_absolute(loaded: LoadedConfig) -> None:
