@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -51,6 +52,18 @@ class View(Context):
     def fits(self, cost: float) -> bool:
         """Tell whether a trial that may cost so much, currency, fits what is left of the budget."""
         return self.affords(to_micros(cost))
+
+    def best(
+        self, score: Score, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray], **how: Any
+    ) -> tuple[BestSetting, ...]:
+        """Return every control set's best setting, as `best_settings`; none fits of one that cannot be played now."""
+        of, sets = (self.fitted.posterior, self.problem.space, self.field, score), self.problem.unavailable
+        found = best_settings(*of, **{"fits": self.fits, "rng": rng, "warm_starts": warm_starts, **how})
+        return tuple(replace(f, fits=f.fits and f.control_set not in sets) for f in found)
+
+    def per_cost(self, mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
+        """Score by expected improvement per cost: if none of the best settings by it is worth its cost, none is."""
+        return log_improvement_per_cost(mean, sd, self.attained, cost)
 
     def gain(self, found: BestSetting) -> float:
         """Return how much a trial there is expected to improve on the best so far, outcome units."""
@@ -94,11 +107,6 @@ def typical_cost(problem: Problem, field: CostField) -> float:
     """Return what a trial costs in the middle of its ranges, averaged over the control sets."""
     sets = problem.space.control_sets
     return float(np.mean([field.mean(i, np.full((1, len(s.indices)), 0.5))[0] for i, s in enumerate(sets)]))
-
-
-def playable(problem: Problem, found: tuple[BestSetting, ...]) -> tuple[BestSetting, ...]:
-    """Return them with those of control sets that cannot be played now as ones that do not fit."""
-    return tuple(replace(f, fits=f.fits and f.control_set not in problem.unavailable) for f in found)
 
 
 def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
@@ -290,18 +298,3 @@ def _pick(surface: _Scored, i: int, found: tuple[Visited, Visited], fits: Fits, 
         most=float(most[at]),
         fits=fitting,
     )
-
-
-def best_per_cost(
-    view: View, fits: Fits, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray] | None = None
-) -> tuple[BestSetting, ...]:
-    """Return every control set's setting of the largest expected improvement per cost; see `best_settings`.
-
-    If none of them is worth its cost, no setting is.
-    """
-
-    def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
-        return log_improvement_per_cost(mean, sd, view.attained, cost)
-
-    space, posterior = view.problem.space, view.fitted.posterior
-    return best_settings(posterior, space, view.field, per_cost, fits, rng=rng, warm_starts=warm_starts)

@@ -19,7 +19,7 @@ from math import inf
 
 import numpy as np
 
-from rigctl.core.acquisition.maximisers import View, best_per_cost, stopped
+from rigctl.core.acquisition.maximisers import View, stopped
 from rigctl.core.acquisition.outlook import fewest_outcomes, warm_starts
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
@@ -76,7 +76,8 @@ def standing(problem: Problem, history: History, state: JsonState) -> Standing |
         unit=1.0 / fitted.hyperparameters.y_scale,
         selective=True,
     )
-    each = best_per_cost(view, lambda _: True, np.random.default_rng(len(history)), warm_starts(before))
+    rng = np.random.default_rng(len(history))
+    each = view.best(view.per_cost, rng, warm_starts(before), fits=lambda _: True)
     found = max(each, key=lambda f: (f.score, -f.control_set))
     held = 0 if view.worth_it(found) else int(before.get("held", 0)) + 1
     if held >= STEADY:

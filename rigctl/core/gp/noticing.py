@@ -66,6 +66,11 @@ class OutcomeRecord:
         """Return the prior covariance of the response, (n, n), standardised."""
         return np.asarray(h.signal_variance * h.product_kernel.matrix(self.x, self.x))
 
+    def factor(self, h: Hyperparameters, terms: Sequence[Term]) -> FloatArray | None:
+        """Return the lower Cholesky factor of their covariance, (n, n); None where it is not positive definite."""
+        signal = self.signal(h)
+        return cholesky(signal + self.scatter(h, terms, signal))
+
     def scatter(self, h: Hyperparameters, terms: Sequence[Term], signal: FloatArray) -> FloatArray:
         """Return the covariance of all that is not the response of now: noise and ageing, (n, n), standardised."""
         scale = h.y_scale**2
@@ -83,8 +88,7 @@ def differences(
     Changes of shape are left out: they have no one size.
     """
     rows = record.thinned()
-    signal = rows.signal(h)
-    L = cholesky(signal + rows.scatter(h, terms, signal))
+    L = rows.factor(h, terms)
     level = [replace(t, reshaped=0.0) for t in (terms if only is None else terms[only : only + 1])]
     prior = sum((np.diag(t.covariance(times, times, record.now)) for t in level), np.zeros(len(times)))
     if L is None:
@@ -159,9 +163,7 @@ def noticed(
         return None
     if left_out:  # what came before is not whole
         least = max(least, len(rows.y) - LAST_ROWS + WINDOW)
-    if factor is None:
-        signal = rows.signal(h)
-        factor = cholesky(signal + rows.scatter(h, terms, signal))
+    factor = rows.factor(h, terms) if factor is None else factor
     if factor is None:
         return None
     ends = range(max(begin - left_out, least) if every else last, last + 1)
@@ -178,8 +180,7 @@ def puzzling(record: OutcomeRecord, h: Hyperparameters, since: int) -> int:
     rows = record.thinned()
     if len(rows.y) < BEFORE + SIDE:
         return 0
-    signal = rows.signal(h)
-    L = cholesky(signal + rows.scatter(h, h.ageing, signal))
+    L = rows.factor(h, h.ageing)
     if L is None:
         return 0
     newest = np.abs(solve(L, rows.residual(h)[None, :])[0][-min(len(record.y) - since, LAST_ROWS) :])
@@ -189,8 +190,7 @@ def puzzling(record: OutcomeRecord, h: Hyperparameters, since: int) -> int:
 def still_off(record: OutcomeRecord, h: Hyperparameters) -> bool:
     """Tell whether the newest outcomes are, in the mean, not what is predicted of each from those before it."""
     rows = record.thinned()
-    signal = rows.signal(h)
-    L = cholesky(signal + rows.scatter(h, h.ageing, signal))
+    L = rows.factor(h, h.ageing)
     if L is None:
         return True
     newest = np.clip(solve(L, rows.residual(h)[None, :])[0][-LATEST:], -LARGEST, LARGEST)

@@ -128,13 +128,9 @@ class Planner:
 
     def short(self, fixed: int, setting: tuple[float, ...]) -> FoundRule:
         """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
-        readings, others = self._drawn()
+        both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
+        readings, others = both.part(slice(0, self.count)), both.part(slice(self.count, None))
         days, full = self.full(readings)
         alone = constant(fixed, np.array(setting), self.problem.space.dimension)
         leaves, formulas = short_rule(days, readings.days, self.seeking, full, fixed=alone, telling=self.telling)
         return FoundRule(readings, others, leaves, formulas)
-
-    def _drawn(self) -> tuple[Readings, Readings]:
-        """Draw days to seek a rule on, and others to state it on."""
-        both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
-        return both.part(slice(0, self.count)), both.part(slice(self.count, None))

@@ -288,7 +288,7 @@ class Formula:
         return np.asarray(self.base + (read - 0.5) @ self.slopes.T)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Pool:
     """Collects formulas, each with what it is worth on all days."""
 
@@ -296,11 +296,16 @@ class Pool:
     seeking: Seeking
     full: Full
     telling: tuple[int, ...]
-    weight: float
-    """Standardised outcome per currency unit."""
     formulas: list[Formula] = field(default_factory=list)
     worth: list[FloatArray] = field(default_factory=list)
     """(q,) each: support, as far as it is good enough, less the weight of its cost."""
+
+    @cached_property
+    def weight(self) -> float:
+        """Return how much outcome, standardised, a currency unit outweighs among what is good enough."""
+        spread = float(np.ptp(self.full.cost[:, np.isfinite(self.full.best.mean[0])]))
+        best = float(self.full.best.support.max(axis=1).mean()) - self.seeking.floor
+        return SAVING * self.seeking.tolerance * max(best, 0.0) / spread if spread > 0 else 0.0
 
     def add(self, formula: Formula) -> int:
         """Put a formula in; return its number."""
@@ -396,7 +401,7 @@ def short_rule(
         fixed: what is recommended without a reading.
         telling: variables whose readings tell something.
     """
-    pool = Pool(days, seeking, full, tuple(telling), _weight(seeking, full))
+    pool = Pool(days, seeking, full, tuple(telling))
     every = np.arange(len(days))
     pool.add(fixed)
     tried = np.flatnonzero(np.isfinite(full.best.mean[0]))
@@ -443,13 +448,6 @@ def _lines(pool: Pool, levels: IntArray) -> tuple[Arranging, list[Leaf]]:
         best = np.maximum(best, worth[:, chosen[-1]])
     found = Arranging(worth[:, chosen], levels, pool.telling if levels.any() else ()).arranged()
     return Arranging(worth, levels, pool.telling), [replace(line, formula=chosen[line.formula]) for line in found]
-
-
-def _weight(seeking: Seeking, full: Full) -> float:
-    """Return how much outcome a currency unit outweighs among what is good enough."""
-    spread = float(np.ptp(full.cost[:, np.isfinite(full.best.mean[0])]))
-    best = float(full.best.support.max(axis=1).mean()) - seeking.floor
-    return SAVING * seeking.tolerance * max(best, 0.0) / spread if spread > 0 else 0.0
 
 
 def _least(pool: Pool) -> float:

@@ -25,20 +25,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.improvement import (
-    Acquired,
-    gittins_index,
-    log_expected_improvement,
-    log_improvement_per_cost,
-)
+from rigctl.core.acquisition.improvement import Acquired, gittins_index, log_expected_improvement
 from rigctl.core.acquisition.maximisers import (
     BestSetting,
     Score,
     View,
-    best_per_cost,
-    best_settings,
     best_that_fits,
-    playable,
     proposal_of,
     stopped,
     typical_cost,
@@ -108,17 +100,7 @@ class CostAware(ABC):
         """
         sobol_seed = sobol_seed_of(state, rng)
         view = self._look(state, problem, history)
-        found = best_settings(
-            view.fitted.posterior,
-            problem.space,
-            view.field,
-            self._score(view),
-            view.fits,
-            rng=rng,
-            warm_starts=warm_starts(state),
-            margin=margin(problem),
-        )
-        found = playable(problem, found)
+        found = view.best(self._score(view), rng, warm_starts(state), margin=margin(problem))
         kept = {
             **state,
             **view.fitted.to_state(),
@@ -288,8 +270,7 @@ class ExpectedImprovement(CostAware):
         """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
         if self.stopping != "cost-per-sample":
             return False
-        found = playable(view.problem, best_per_cost(view, view.fits, rng))
-        return any(view.worth_it(f) for f in found if f.fits)
+        return any(view.worth_it(f) for f in view.best(view.per_cost, rng, {}) if f.fits)
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)
@@ -307,7 +288,7 @@ class ExpectedImprovementPerCost(CostAware):
     name = "eipc"
 
     def _score(self, view: View) -> Score:
-        return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.attained, cost)
+        return view.per_cost
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)
