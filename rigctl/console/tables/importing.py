@@ -115,7 +115,7 @@ class _Rows:
         variables, (first, *more) = self.loaded.problem.space.names, self.loaded.rig.outcome_names
         failed, cost = f"value:{first}" not in numbers, numbers.get("cost")
         missing = [n for n in (*variables, *(() if failed else more)) if f"value:{n}" not in numbers]
-        if failed and (missing or cost is None):
+        if failed and (missing or (cost is None and f"value:{first}" not in row.crossed_out)):
             missing = [first]
         if missing:
             self.table.out.setdefault(f"no {', '.join(missing)}", []).append(row.line)

@@ -237,6 +237,8 @@ class Row:
     """All cells that are not empty, as they are written."""
     sound: bool
     """Whether all its numbers hold; if not, what is missing in it is no other mistake."""
+    crossed_out: frozenset[str] = frozenset()
+    """Columns in which `n/a` or the like stands in place of a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,7 +291,8 @@ class PeopleTable:
                     numbers[column.target] = self.number(column, cell, texts.get("unit", "") if first else "")
                 except ValueError as error:
                     self.add(line, column.header, flaw_of(error))
-            yield Row(line, where, numbers, texts, sound=len(self.mistakes) == before)
+            crossed_out = {c.target for c, cell in zip(self.columns, cells, strict=True) if cell and is_empty(cell)}
+            yield Row(line, where, numbers, texts, len(self.mistakes) == before, frozenset(crossed_out))
 
     def add(self, line: int, what: str, flaw: Flaw) -> None:
         """Note what is wrong with a column, or something else, in a line."""
