@@ -160,7 +160,7 @@ class MqttLine(MessageLine):
         if self._client is None or self._gone:
             raise self._lost()
         number = self._client.publish(topic, payload, qos=1).mid
-        code = self._awaited(lambda: self._acknowledged.pop(("publish", number), None), deadline)
+        code = self._come(lambda: self._acknowledged.pop(("publish", number), None), deadline)
         if code is None:
             raise DeviceTimeout(f"the broker did not take {topic} in time", bus=self.url)
         if code == NOBODY:
@@ -174,17 +174,17 @@ class MqttLine(MessageLine):
         def come() -> tuple[Message, ...] | None:
             return tuple(m for m in self._messages[topic] if m.at_s > since_s and m.kept <= kept) or None
 
-        found = self._awaited(come, deadline)
+        found = self._come(come, deadline)
         if found is None:
             if waits:  # else nothing was expected: somebody only looked whether there is something
                 self._quiet_until_s = time.monotonic() + self.quiet_for_s(pressed_on=False)
             raise DeviceTimeout(f"nothing came on {topic} in time", bus=self.url)
         return found
 
-    def _awaited(self, look: Callable[[], T | None], deadline: Deadline) -> T | None:
-        """Return what `look` finds, or nothing once time is up. Raises `LineLost`."""
+    def _come(self, find: Callable[[], T | None], deadline: Deadline) -> T | None:
+        """Return what `find` finds, or nothing once time is up. Raises `LineLost`."""
         with self._changed:
-            found = look()
+            found = find()
             while found is None:
                 if self._gone:
                     raise self._lost()
@@ -192,7 +192,7 @@ class MqttLine(MessageLine):
                 if not left_s:
                     return None
                 self._changed.wait(min(left_s, PEEK_S))
-                found = look()
+                found = find()
             return found
 
     def _lost(self) -> LineLost:
@@ -234,7 +234,7 @@ class MqttLine(MessageLine):
     def _expect(self, kind: str, number: int, until: Deadline, otherwise: str) -> None:
         """Wait for the broker's answer to a question of ours while opening. Raises `PortUnavailable`."""
         try:
-            code = self._awaited(lambda: self._acknowledged.pop((kind, number), None), until)
+            code = self._come(lambda: self._acknowledged.pop((kind, number), None), until)
         except LineLost as lost:
             raise PortUnavailable(f"{otherwise}: {lost.what}", bus=self.url) from lost
         if code is None or code >= 0x80:

@@ -33,7 +33,6 @@ from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import Finished
 from rigctl.errors import NoAnswer, PolicyError, ReadBackMismatch, RigctlError, in_words
 from rigctl.rig.clocks import ROUNDING_S
-from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import Action, RigSpec
 from rigctl.rig.values import Measurement
@@ -83,7 +82,7 @@ async def look_first(campaign: CampaignPart, trial: Decision, before: Mapping[st
     await journal.call(look, spec, trial, before)
     now_s, timing = campaign.clock.now_s(), spec.timing
     until_s = {"prepare": now_s + timing.prepare_s} if timing.prepare_s else {}
-    until_s["look"] = now_s + timing.prepare_s + look_s(timing)
+    until_s["look"] = now_s + timing.prepare_s + timing.look_s
     campaign.desk.tell(TrialStep(number, State.LOOKING, now_s, until_s))
     await rig.prepare()
     await campaign.clock.rest(0.0 if timing.look is None else timing.look.after_s)

@@ -16,7 +16,6 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.rig.limits import DAY_S, CapSpec
-from rigctl.rig.metering import trial_s
 from rigctl.rig.spec import DosingSpec, MeterSpec, RigSpec, VariableWiring
 
 GRID: Final = 19
@@ -95,7 +94,7 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
         known = problem.known_costs
         costs = [] if known is None else [MeterForecast("trial", min(known), sum(known) / len(known))]
         return Forecast(budget, 0.0, 0.0, tuple(costs), max_trials=max_trials)
-    least_s = trial_s(spec.timing)
+    least_s = spec.timing.takes_s
     doses = {
         pump: _dose(spec, problem, v, pump) for v in spec.variables for pump in v.actuators if pump in spec.partners
     }

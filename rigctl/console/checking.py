@@ -21,7 +21,6 @@ from rigctl.notify.services import parsed
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.limits import DAY_S, CapSpec
-from rigctl.rig.metering import look_s, trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -235,7 +234,7 @@ def _limited(told: Forecast, loaded: LoadedConfig) -> list[str]:
 
 def _duration(told: Forecast, loaded: LoadedConfig) -> str:
     timing = loaded.rig.timing
-    looks = look_s(timing)
+    looks = timing.look_s
     begins = [("prepare", timing.prepare_s), ("look", looks), ("settle", timing.settle_s)]
     parts = [*begins, ("measure", told.least_s - sum(s for _, s in begins))]
     of = ", ".join(f"{name} {lasting(s)}" for name, s in parts if s)
@@ -507,7 +506,7 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
 
 
 def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
-    hours = trial_s(timing) / 3600
+    hours = timing.takes_s / 3600
     most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
     used = min((m for m in most if m is not None), default=math.inf)
     unit = "kWh" if meter.kind == "energy" else "mL"

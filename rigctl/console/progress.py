@@ -27,7 +27,6 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.multi_objective.trade_off import non_dominated
 from rigctl.errors import counted
 from rigctl.page.shown import ShownLabels
-from rigctl.rig.metering import trial_s
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
 from rigctl.text import Names, lasting, shown_name, shown_set, shown_unit
@@ -98,7 +97,7 @@ class Board:
     @property
     def usual_s(self) -> float:
         """Return what a trial takes from its first move, wall seconds times the speedup."""
-        least_s = trial_s(self.rig.timing)
+        least_s = self.rig.timing.takes_s
         return max(least_s, sum(self.took_s) / len(self.took_s)) if self.took_s else least_s
 
     @property

@@ -14,7 +14,6 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 from rigctl.page.words import clock, with_unit
-from rigctl.rig.metering import trial_s
 from rigctl.text import shown_name
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
@@ -35,7 +34,7 @@ def trial_now(
     told = status.trial if status is not None and status.trial is not None and status.trial.trial == row.trial else None
     under_way = not row.state.charged
     step = (AT_LOOKING if _looks(row) else AT).get(row.state, "")
-    usual_s = 0.0 if loaded is None else trial_s(loaded.rig.timing)
+    usual_s = 0.0 if loaded is None else loaded.rig.timing.takes_s
     readings = {} if status is None or not under_way else _readings(status, loaded)
     return TrialNow(
         trial=row.trial,

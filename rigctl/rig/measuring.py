@@ -161,7 +161,7 @@ async def _sample_bus(probes: Sequence[Probe], spec: MeasureSpec, clock: Clock) 
     readings: dict[str, list[Reading]] = {probe.name: [] for probe in probes}
     silences = dict.fromkeys(readings, 0)
     start_s = clock.now_s()
-    for taken in range(planned_samples(spec)):
+    for taken in range(spec.samples):
         late_s = clock.now_s() - (start_s + taken * spec.every_s)
         if late_s < 0:
             await clock.rest(-late_s)
@@ -179,11 +179,6 @@ async def _sample(probe: Probe, silences: int) -> tuple[Reading, bool]:
         return await probe.attempt()
     detail = f"not asked: {silences} requests in a row went unanswered"
     return Reading.invalid(probe.handle.device.unit, probe.clock.now_s(), detail), False
-
-
-def planned_samples(spec: MeasureSpec) -> int:
-    """Return how many samples a window holds when nothing is late."""
-    return max(spec.min_count, int(spec.for_s / spec.every_s + 1e-9), 1)
 
 
 def reduced(readings: Sequence[Reading], statistic: Statistic, min_count: int) -> Measurement:

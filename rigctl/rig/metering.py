@@ -23,10 +23,10 @@ from rigctl.errors import DeviceError, in_words
 from rigctl.rig.calendar import Tariff
 from rigctl.rig.clocks import Clock
 from rigctl.rig.handle import Handle, together
-from rigctl.rig.measuring import judged, planned_samples
+from rigctl.rig.measuring import judged
 from rigctl.rig.protocols import Meter, Reading, Sensor, Severity
-from rigctl.rig.spec import MeasureSpec, TrialTiming
-from rigctl.rig.values import Alarm, News
+from rigctl.rig.spec import TrialTiming
+from rigctl.rig.values import News
 
 ASLEEP = "(asleep)"
 """Name under which the time spent in suspend is kept, rig seconds since boot."""
@@ -118,7 +118,7 @@ class Metering:
             for name, handle in meters.items()
             if isinstance(handle.device, Sensor) and (handle.device.meter_unit, handle.device.unit) == ("kWh", "W")
         }
-        self._period_s = max(LEAST_PERIOD_S, trial_s(timing) / SAMPLES_PER_TRIAL / clock.speedup)
+        self._period_s = max(LEAST_PERIOD_S, timing.takes_s / SAMPLES_PER_TRIAL / clock.speedup)
         self._sampling: asyncio.Task[None] | None = None
         self._tariffs = dict(tariffs or {})
         self._waiting: asyncio.Task[None] | None = None
@@ -177,8 +177,7 @@ class Metering:
         elif not reading.valid and name not in self._unread:
             self._unread.add(name)
             message = f"meter {name} cannot be read: {reading.detail}"
-            kind = UNREAD.format(name)
-            self._news.alarm(Alarm(Severity.MINOR, self._meters[name].name, message, kind=kind, state="stands"))
+            self._news.stands(self._meters[name].name, message, Severity.MINOR, kind=UNREAD.format(name))
 
     def _tell_over(self, name: str, message: str) -> None:
         self._unread.discard(name)
@@ -256,18 +255,3 @@ class Metering:
                 task.cancel()
                 await asyncio.wait([task])
         self._sampling = self._waiting = None
-
-
-def trial_s(timing: TrialTiming) -> float:
-    """Return how many rig seconds a trial takes at least."""
-    return timing.prepare_s + look_s(timing) + timing.settle_s + _window_s(timing.measure)
-
-
-def look_s(timing: TrialTiming) -> float:
-    """Return how many of these it takes to look at the variables before the trial is decided; 0 where nobody does."""
-    window = timing.look_window
-    return 0.0 if timing.look is None or window is None else timing.look.after_s + _window_s(window)
-
-
-def _window_s(spec: MeasureSpec) -> float:
-    return max(spec.for_s, planned_samples(spec) * spec.every_s)

@@ -27,7 +27,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.values import Alarm, Measurement, News, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Measurement, News, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
 
 
@@ -170,7 +170,7 @@ class Rig:
         doubtful = {name: m.detail for name, m in out.items() if m.severity is not Severity.NONE}
         for source, (names, why) in by_line(doubtful, {p.name: p.handle for p in probes}).items():
             severity = min(max(out[name].severity for name in names), Severity.MAJOR)
-            self._news.alarm(Alarm(severity, source, why, kind="measurement"))
+            self._news.once(severity, source, why, kind="measurement")
         given = self._imposer.given
         for v in () if look else self.spec.variables:
             if v.actuator is not None and v.actuator in self.spec.volumes:

@@ -367,6 +367,15 @@ class MeasureSpec(Section):
     min_count: Annotated[Whole, Ge(1)] = 1
     """With fewer valid samples the trial fails."""
 
+    @property
+    def samples(self) -> int:
+        """Return how many samples a window holds when nothing is late."""
+        return max(self.min_count, int(self.for_s / self.every_s + 1e-9), 1)
+
+    @property
+    def takes_s(self) -> float:
+        return max(self.for_s, self.samples * self.every_s)
+
     def clashes(self) -> Iterator[Clash]:
         """The window must have room for its samples."""
         if self.every_s > self.for_s:
@@ -422,6 +431,16 @@ class TrialTiming(Section):
     def prepare_s(self) -> float:
         """Return the rig seconds that all steps of preparation wait."""
         return sum(step.wait_s for step in self.prepare)
+
+    @property
+    def look_s(self) -> float:
+        """Return the rig seconds that a look takes before the trial is decided; 0 where nobody looks."""
+        return 0.0 if self.look is None or self.look_window is None else self.look.after_s + self.look_window.takes_s
+
+    @property
+    def takes_s(self) -> float:
+        """Return the rig seconds that a trial takes at least."""
+        return self.prepare_s + self.look_s + self.settle_s + self.measure.takes_s
 
 
 @dataclass(frozen=True, slots=True)

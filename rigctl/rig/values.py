@@ -61,17 +61,20 @@ class News:
     def alarm(self, alarm: Alarm) -> None:
         """Pass it on: in the event loop, and at once."""
 
+    def once(self, severity: Severity, source: str, message: str, detail: str = "", *, kind: str) -> None:
+        self.alarm(Alarm(severity, source, message, detail, kind=kind))
+
     def major(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
         """Tell what somebody should see to."""
-        self.alarm(Alarm(Severity.MAJOR, source, message, detail, kind=kind))
+        self.once(Severity.MAJOR, source, message, detail, kind=kind)
 
     def minor(self, source: str, message: str, detail: str = "", *, kind: str) -> None:
         """Tell what nobody need acknowledge."""
-        self.alarm(Alarm(Severity.MINOR, source, message, detail, kind=kind))
+        self.once(Severity.MINOR, source, message, detail, kind=kind)
 
-    def stands(self, source: str, message: str, *, kind: str) -> None:
-        """Tell what somebody should see to, and that stands until it is over."""
-        self.alarm(Alarm(Severity.MAJOR, source, message, kind=kind, state="stands"))
+    def stands(self, source: str, message: str, severity: Severity = Severity.MAJOR, *, kind: str) -> None:
+        """Tell what stands until it is over; somebody should see to it, unless it is MINOR."""
+        self.alarm(Alarm(severity, source, message, kind=kind, state="stands"))
 
     def over(self, source: str, message: str, *, kind: str) -> None:
         """Tell that it is over."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe, Record, judged, planned_samples, reduced, sample_window
+from rigctl.rig.measuring import Probe, Record, judged, reduced, sample_window
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeasureSpec
 from rigctl.rig.values import News
@@ -145,7 +145,7 @@ def test_how_bad_a_measurement_is(values, severity):
 @given(st.integers(1, 60), st.floats(0.1, 100.0))
 def test_rounding_does_not_lose_a_sample(count, every_s):
     """A window of n intervals holds n samples, however the division rounds."""
-    assert planned_samples(MeasureSpec(count * every_s, every_s, "median", 1)) == count
+    assert MeasureSpec(count * every_s, every_s, "median", 1).samples == count
 
 
 def taken(*steps, rate=0.1):

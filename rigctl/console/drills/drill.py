@@ -30,7 +30,6 @@ from rigctl.console.safe import NOBODY, make_left_safe
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import got
-from rigctl.rig.metering import trial_s
 from rigctl.rig.places import taken_apart
 from rigctl.rig.values import SafeReport, SafeTimes
 from rigctl.text import joined
@@ -103,7 +102,7 @@ class Drill:
     @property
     def trial_s(self) -> float:
         """Return what a trial takes at most, wall seconds, the start of a process included."""
-        return DRIVEN_S + trial_s(self.loaded.rig.timing) / self.loaded.rig.speedup
+        return DRIVEN_S + self.loaded.rig.timing.takes_s / self.loaded.rig.speedup
 
     def driven(self) -> Daemon:
         """Start the campaign and wait until it drives the rig."""
