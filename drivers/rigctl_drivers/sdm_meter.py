@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
@@ -71,30 +72,6 @@ class _Model:
     """Register of the active power of the whole connection, W."""
     counts_in: int | None = None
     """Holding register that tells what energy is counted in: 0 kWh, 1 MWh; None: there is no choice."""
-
-
-class Sdm120Driver(Driver):
-    """Driver of the one-phase meter."""
-
-    name = "sdm120"
-    summary = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
-    schemes = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
-    options = SdmOptions
-
-    @staticmethod
-    def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
-        return SdmMeter(options, line, _Model("SDM120", power=0x0C))
-
-
-class Sdm630Driver(Sdm120Driver):
-    """Driver of the three-phase meter."""
-
-    name = "sdm630"
-    summary = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-
-    @staticmethod
-    def connect(options: SdmOptions, line: RegisterLine) -> SdmMeter:
-        return SdmMeter(options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
 
 
 class SdmMeter(Meter, Sensor):
@@ -193,3 +170,21 @@ class SdmMeter(Meter, Sensor):
             return ask()
         finally:
             self._asked_s = clock.now_s()
+
+
+class Sdm120Driver(Driver):
+    """Driver of the one-phase meter."""
+
+    name = "sdm120"
+    summary = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
+    schemes = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
+    options = SdmOptions
+    connect = staticmethod(partial(SdmMeter, model=_Model("SDM120", power=0x0C)))
+
+
+class Sdm630Driver(Sdm120Driver):
+    """Driver of the three-phase meter."""
+
+    name = "sdm630"
+    summary = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
+    connect = staticmethod(partial(SdmMeter, model=_Model("SDM630", power=0x34, counts_in=0x1E)))

@@ -20,7 +20,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition, Not
-from rigctl.rig.limits import ActuatorLimits, LimitSpec
+from rigctl.rig.limits import SPANS, ActuatorLimits, LimitSpec
 from rigctl.rig.spec import (
     InterlockSpec,
     OutcomeSpec,
@@ -83,9 +83,7 @@ def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLim
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, wired)
         section = config.safety.limits.get(name, LimitSpec())
-        _check_caps(context, name, section)
-        if name in context.pumps or unit is None:
-            _stands_still(context, name, section)
+        _check_limits(context, name, section, moves=name not in context.pumps and unit is not None)
         limits[name] = ActuatorLimits(**fields_of(section), low=low, high=high, safe_state=state)
     return limits
 
@@ -127,34 +125,24 @@ def _safe_state(context: CheckContext, name: str, wired: bool) -> Literal["off"]
     return given
 
 
-def _check_caps(context: CheckContext, name: str, section: LimitSpec) -> None:
-    path: KeyPath = ("safety", "limits", name)
-    is_pump = name in context.pumps - astray(context)
-    if name not in context.pumps:
-        _no_pump(context, path, section)
-
-    for key, most_ml in (("per_dose", section.per_dose_ml), ("per_day", section.per_day_ml)):
-        if (
-            most_ml is None and is_pump and not context.findings.told((*path, key))
-        ):  # one wrong reading decides a dose: no pump goes without a cap
-            context.findings.add((*path, key), Flaw("is missing", f'must cap what {name} may give, e.g. "20 mL"'))
-
-
-def _stands_still(context: CheckContext, name: str, section: LimitSpec) -> None:
-    """Find what is said of a setpoint that moves where there is none."""
-    what = "a pump doses" if name in context.pumps else "a switch is on or off"
-    for key, given in (("max_step", section.max_step), ("max_rate", section.max_rate_per_s)):
-        if given is not None:
-            where = ("safety", "limits", name, key)
-            context.findings.add(where, Flaw("", f"must be left out: {what}, it has no setpoint that moves"))
-
-
-def _no_pump(context: CheckContext, path: KeyPath, section: LimitSpec) -> None:
-    """Find caps of what is no pump."""
-    for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
-        if getattr(section, f"{key}_ml") is not None:
-            near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
+def _check_limits(context: CheckContext, name: str, section: LimitSpec, *, moves: bool) -> None:
+    """Find caps of what is no pump, pumps without one, and ways of a setpoint that does not move."""
+    path, is_pump = ("safety", "limits", name), name in context.pumps
+    given = {"max_step": section.max_step, "max_rate": section.max_rate_per_s}
+    for key in given if not moves else ():
+        if given[key] is not None:
+            what = "a pump doses" if is_pump else "a switch is on or off"
+            flaw = Flaw("", f"must be left out: {what}, it has no setpoint that moves")
+            context.findings.add((*path, key), flaw)
+    for key in ("per_dose", *SPANS):
+        most_ml = getattr(section, f"{key}_ml")
+        if not is_pump and most_ml is not None:
+            near = did_you_mean(name, sorted(context.pumps))
             context.findings.add((*path, key), Flaw("", "must be left out, for caps are for pumps", near))
+        # one wrong reading decides a dose: no pump goes without a cap
+        needed = key in ("per_dose", "per_day") and is_pump and name not in astray(context)
+        if needed and most_ml is None and not context.findings.told((*path, key)):
+            context.findings.add((*path, key), Flaw("is missing", f'must cap what {name} may give, e.g. "20 mL"'))
 
 
 def build_watch(context: CheckContext) -> WatchSpec:

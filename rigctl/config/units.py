@@ -193,18 +193,20 @@ class Units:
 
     def to(self, value: str | float, unit: str, what: str) -> float:
         """Convert a quantity to `unit`; a bare number is in it already."""
-        if not isinstance(value, str):
-            return float(value)
-        amount, given = _split(value, what)
-        return _finite(self._part(value, amount, given, unit, what) if given else amount, value)
+        return self._to(value, unit, what, from_nothing=False)
 
     def span(self, value: str | float, unit: str, what: str) -> float:
         """Convert a difference, such as a tolerance or a spread: 1 degC is 1 K then, wherever their zeros are."""
+        return self._to(value, unit, what, from_nothing=True)
+
+    def _to(self, value: str | float, unit: str, what: str, *, from_nothing: bool) -> float:
         if not isinstance(value, str):
             return float(value)
         amount, given = _split(value, what)
-        nothing = self._part(value, Decimal(0), given, unit, what) if given else Decimal(0)
-        return _finite(self._part(value, amount, given, unit, what) - nothing if given else amount, value)
+        if given:
+            nothing = self._part(value, Decimal(0), given, unit, what) if from_nothing else 0
+            amount = self._part(value, amount, given, unit, what) - nothing
+        return _finite(amount, value)
 
     def quantity(self, value: str, kind: Kind) -> float:
         """Convert a quantity to the kind's unit; it is never negative."""

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any, Final
 
@@ -106,6 +107,13 @@ PATIENCE_S: Final = (SHORT_S, 10 * SHORT_S)
 SLACK_S: Final = 0.005
 """Between a deadline and one made from what remains of it."""
 ABILITIES: Final = (Sensor, Actuator, Meter, Doser)
+CALLS: Final[tuple[tuple[type, tuple[str, ...]], ...]] = (
+    (Device, ("identify",)),
+    (Sensor, ("read",)),
+    (Actuator, ("apply", "release", "safe", "read_back")),
+    (Meter, ("total",)),
+    (Doser, ("ready", "start_dose", "dose_status", "total_volume_ml", "stop")),
+)
 COMMANDS: Final = ("apply", "release", "safe", "start_dose", "stop")
 """Calls that change something; all others only ask."""
 
@@ -166,22 +174,10 @@ DESCRIPTION_CHECKS: Final = (_is_described, _options_are_described, _options_are
 
 def _calls(bench: TestBench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
     """Yield every call the device offers, ready but for the deadline."""
-    yield "identify", device.identify
-    if isinstance(device, Sensor):
-        yield "read", device.read
-    if isinstance(device, Actuator):
-        yield "apply", lambda deadline: device.apply(bench.setpoint, deadline)
-        yield "release", device.release
-        yield "safe", device.safe
-        yield "read_back", device.read_back
-    if isinstance(device, Meter):
-        yield "total", device.total
-    if isinstance(device, Doser):
-        yield "ready", device.ready
-        yield "start_dose", lambda deadline: device.start_dose(device.min_dose_ml, deadline)
-        yield "dose_status", device.dose_status
-        yield "total_volume_ml", device.total_volume_ml
-        yield "stop", device.stop
+    for ability, names in CALLS:
+        for name in names if isinstance(device, ability) else ():
+            given = {"apply": bench.setpoint, "start_dose": getattr(device, "min_dose_ml", None)}
+            yield name, partial(getattr(device, name), *([given[name]] if name in given else ()))
 
 
 def _names(bench: TestBench) -> list[str]:

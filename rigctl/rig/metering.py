@@ -142,11 +142,7 @@ class Metering:
     async def read(self) -> Mapping[str, Reading]:
         """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
         found = await self._totals()
-        try:
-            sampled = await self._sample()
-        except Exception as error:  # noqa: BLE001 - as in `_total`
-            self._tell_mistake("the power is not known", error)
-            sampled = set()
+        sampled = await self._sample_if_possible()
         told = {by_power(name): integral.tell() for name, (_, integral) in self._powers.items() if name in sampled}
         found |= {name: reading for name, reading in told.items() if reading is not None}
         now_s = self._clock.civil_s() if self._tariffs else None
@@ -182,6 +178,13 @@ class Metering:
     def _tell_over(self, name: str, message: str) -> None:
         self._unread.discard(name)
         self._news.over(self._meters[name].name, message, kind=UNREAD.format(name))
+
+    async def _sample_if_possible(self) -> set[str]:
+        try:
+            return await self._sample()
+        except Exception as error:  # noqa: BLE001 - as in `_total`
+            self._tell_mistake("the power is not known", error)
+            return set()
 
     async def _sample(self) -> set[str]:
         asked = {name: self._powers[name] for name in self._in_service if name in self._powers}
@@ -228,12 +231,7 @@ class Metering:
         ]
         readings = await together(*(self._total(n, self._meters[n]) for n in changing))
         self._at |= {f"{n}{AT}{change_s:.0f})": r for n, r in zip(changing, readings, strict=True) if r.valid}
-        try:
-            sampled = await self._sample()
-        except Exception as error:  # noqa: BLE001 - as in `_total`
-            self._tell_mistake("the power is not known", error)
-            return
-        for name in sampled.intersection(changing):
+        for name in (await self._sample_if_possible()).intersection(changing):
             kwh, now_s = self._powers[name][1].kwh, self._clock.now_s()
             self._at[f"{by_power(name)}{AT}{change_s:.0f})"] = Reading(kwh, "kWh", now_s)
 
