@@ -401,11 +401,10 @@ class ModbusLine(WiredLine, RegisterLine):
     ) -> None:
         self._write(frames.writing_registers(unit, address, values, multiple=multiple), address, values, deadline)
 
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        self._write(frames.writing_coils(unit, address, [value], multiple=False), address, [value], deadline)
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        self._write(frames.writing_coils(unit, address, values, multiple=True), address, values, deadline)
+    def write_coils(
+        self, unit: int, address: int, values: Sequence[bool], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        self._write(frames.writing_coils(unit, address, values, multiple=multiple), address, values, deadline)
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))

@@ -312,10 +312,8 @@ class Drive(Unit, Actuator):
         line, unit = self.line, self.options.address
         if write.table == "holding":
             line.write_registers(unit, write.at, write.words, deadline, multiple=self._always)
-        elif len(write.words) > 1 or self._always:
-            line.write_coils(unit, write.at, [bool(word) for word in write.words], deadline)
         else:
-            line.write_coil(unit, write.at, bool(write.words[0]), deadline)
+            line.write_coils(unit, write.at, list(map(bool, write.words)), deadline, multiple=self._always)
 
 
 def _drive_of(actuator: Actuator) -> Drive:

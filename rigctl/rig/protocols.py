@@ -241,12 +241,10 @@ class RegisterLine(Line):
         """Write holding registers (function 06 for one unless `multiple`, 10h for more)."""
 
     @abstractmethod
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        """Write one coil (function 05)."""
-
-    @abstractmethod
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        """Write neighbouring coils in one frame (function 0Fh)."""
+    def write_coils(
+        self, unit: int, address: int, values: Sequence[bool], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        """Write neighbouring coils in one frame (function 05 for one unless `multiple`, 0Fh for more)."""
 
     @abstractmethod
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:

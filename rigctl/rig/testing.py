@@ -62,10 +62,9 @@ class _Registers(_Quiet, RegisterLine):
     ) -> None:
         self._write(unit, "holding", address, values, deadline)
 
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        self._write(unit, "coil", address, [value], deadline)
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+    def write_coils(
+        self, unit: int, address: int, values: Sequence[bool], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
         self._write(unit, "coil", address, values, deadline)
 
     def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
@@ -199,7 +198,7 @@ class MemoryLine(_Registers):
 
 Sent = tuple[Any, ...]
 """`("write", data)`, `("write", address, data)`, `("publish", topic, payload)`, `("write_registers", unit, address,
-values)` or `("write_coil", unit, address, value)`."""
+values)` or `("write_coils", unit, address, values)`."""
 
 
 def _hands_on(name: str) -> Any:
@@ -243,7 +242,7 @@ class RecordingLine(ByteLine, RegisterLine, AddressedLine, MessageLine):
     open, close, press_on = map(_hands_on, ("open", "close", "press_on"))
     exchange_s, take_dropped, follow = map(_hands_on, ("exchange_s", "take_dropped", "follow"))
     write, publish = (_sends(name, is_answered=False) for name in ("write", "publish"))
-    write_registers, write_coil, write_coils = map(_sends, ("write_registers", "write_coil", "write_coils"))
+    write_registers, write_coils = map(_sends, ("write_registers", "write_coils"))
     read_registers, read_bits, arrivals = map(_asks, ("read_registers", "read_bits", "arrivals"))
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:

@@ -72,7 +72,7 @@ def test_what_is_a_little_old_is_asked_for_again(made, unit, rig_time):
 def test_after_a_write_everything_is_asked_for_again(made, unit):
     """What was read before something was written is not handed on after it."""
     sensor(made, 0).read(patient())
-    made.write_coil(1, 0, True, patient())
+    made.write_coils(1, 0, [True], patient())
     sensor(made, 2).read(patient())
     assert [pdu[0] for pdu in unit.pdus] == [4, 5, 4]
 

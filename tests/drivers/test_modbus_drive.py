@@ -190,7 +190,7 @@ def test_a_group_goes_safe_in_as_few_frames_as_can_be(wire):
     group[0].safe_all(group, patient())
     assert wire.sent == [
         ("write_coils", 1, 1, (False,) * 3),
-        ("write_coil", 1, 5, False),
+        ("write_coils", 1, 5, (False,)),
         ("write_coils", 1, 7, (False,) * 2),
     ]
 

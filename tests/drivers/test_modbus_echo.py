@@ -25,7 +25,7 @@ def adapter(peer, line, unit):
 
 
 WRITES = {
-    "05": lambda line, until: line.write_coil(1, 6, True, until),
+    "05": lambda line, until: line.write_coils(1, 6, [True], until),
     "06": lambda line, until: line.write_registers(1, 20, [9], until),
     "0F": lambda line, until: line.write_coils(1, 6, [True, False], until),
     "10": lambda line, until: line.write_registers(1, 30, [1, 2], until),
@@ -142,7 +142,7 @@ def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line,
         assert report.abilities == ("Actuator",)
         wire.cut = True
         with pytest.raises((DeviceTimeout, GarbledReply)):  # two echoes at once, where the echo took its time
-            line(url).write_coil(4, 3, True, soon())
+            line(url).write_coils(4, 3, [True], soon())
         assert slave.get_values("coils", 3, 1) == (0,)
     finally:
         server.stop()

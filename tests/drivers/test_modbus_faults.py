@@ -60,7 +60,7 @@ def test_every_function_reaches_its_table(rtu, unit):
     assert rtu.read_bits(1, "discrete", 4, 2, patient()) == [False, True]
     rtu.write_registers(1, 20, [9], patient())
     rtu.write_registers(1, 30, [1, 2], patient())
-    rtu.write_coil(1, 6, True, patient())
+    rtu.write_coils(1, 6, [True], patient())
     assert [pdu[0] for pdu in unit.pdus] == [3, 4, 1, 2, 6, 0x10, 5]
     assert (unit.words[(3, 20)], unit.words[(3, 30)], unit.words[(3, 31)], unit.coils[6]) == (9, 1, 2, True)
 
@@ -133,7 +133,7 @@ def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
     line = request.getfixturevalue(which)
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        line.write_coil(1, 9, True, briefly())
+        line.write_coils(1, 9, [True], briefly())
     assert line.read_bits(1, "coil", 9, 1, patient()) == [True]
     assert [pdu[0] for pdu in unit.pdus] == [5, 1]
 
@@ -153,7 +153,7 @@ def test_4_a_stale_coil_echo_is_no_confirmation(rtu, unit, golden: Golden):
     body = bytes([1, 5, 0, 6, 0, 0])
     unit.faults = [lambda _: [body + crc16(body)]]
     with pytest.raises(GarbledReply) as refused:
-        rtu.write_coil(1, 6, True, patient())
+        rtu.write_coils(1, 6, [True], patient())
     golden(refused.value)
     assert len(unit.pdus) == 1
 
@@ -267,7 +267,7 @@ def test_10_a_write_to_a_busy_device_is_not_repeated(rtu, unit):
     """A busy answer to a write goes to the caller; the write is not sent again."""
     unit.faults = [exception(6)]
     with pytest.raises(DeviceBusy):
-        rtu.write_coil(1, 6, True, patient())
+        rtu.write_coils(1, 6, [True], patient())
     assert len(unit.pdus) == 1
 
 
@@ -292,7 +292,7 @@ def test_13_a_reset_in_mid_write_is_not_resent(peer, line, unit, golden: Golden)
     end = peer(TcpPeer, cut_mbap, lambda request: hang_up(unit, request))
     tcp = line(f"modbus_tcp://127.0.0.1:{end.port}")
     with pytest.raises(DeviceTimeout) as refused:
-        tcp.write_coil(1, 6, True, patient())
+        tcp.write_coils(1, 6, [True], patient())
     golden(refused.value)
     assert tcp.read_bits(1, "coil", 6, 1, patient()) == [True]
     assert [pdu[0] for pdu in unit.pdus] == [5, 1]
@@ -321,7 +321,7 @@ def test_a_connection_closed_in_between_is_noticed_before_a_write(peer, line, un
     tcp = line(f"modbus_tcp://127.0.0.1:{end.port}")
     with pytest.raises(DeviceTimeout):
         tcp.write_registers(1, 99, [1], patient())
-    tcp.write_coil(1, 6, True, patient())
+    tcp.write_coils(1, 6, [True], patient())
     assert unit.coils[6] is True
     assert end.connections == 2
 

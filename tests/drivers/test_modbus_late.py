@@ -79,11 +79,11 @@ def test_on_rtu_the_next_command_does_not_wait_for_the_silence(peer, line, unit)
     rtu = rtu_line(peer, line, unit, 60)
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        rtu.write_coil(1, 7, True, briefly())
+        rtu.write_coils(1, 7, [True], briefly())
     rtu.press_on()
     until = patient()
-    rtu.write_coil(1, 8, True, until)
-    rtu.write_coil(1, 9, True, until)
+    rtu.write_coils(1, 8, [True], until)
+    rtu.write_coils(1, 9, [True], until)
     assert until.remaining_s > 30.0
     assert (unit.coils[8], unit.coils[9]) == (True, True)
 
@@ -95,9 +95,9 @@ def test_on_rtu_a_silence_owed_later_is_not_waived(peer, line, unit):
     for _ in range(2):
         rtu.press_on()
         with pytest.raises(DeviceTimeout):
-            rtu.write_coil(1, 7, True, briefly())
+            rtu.write_coils(1, 7, [True], briefly())
     with pytest.raises(DeviceTimeout):
-        rtu.write_coil(1, 8, True, briefly())
+        rtu.write_coils(1, 8, [True], briefly())
     assert len(unit.pdus) == 2
 
 
@@ -116,14 +116,14 @@ def test_on_tcp_commands_go_on_over_the_same_connection(line, unit, tcp):
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        made.write_coil(1, 7, True, briefly())
+        made.write_coils(1, 7, [True], briefly())
     made.press_on()
-    made.write_coil(1, 8, True, patient())
+    made.write_coils(1, 8, [True], patient())
     assert (unit.coils[8], tcp.connections) == (True, 1)
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        made.write_coil(1, 7, True, briefly())
-    made.write_coil(1, 9, True, patient())
+        made.write_coils(1, 7, [True], briefly())
+    made.write_coils(1, 9, [True], patient())
     assert (unit.coils[9], tcp.connections) == (True, 2)
 
 
@@ -133,9 +133,9 @@ def test_on_tcp_a_connection_that_stays_silent_is_left(line, unit, tcp):
     unit.faults = [lost, lost]
     for at in (7, 8):
         with pytest.raises(DeviceTimeout):
-            made.write_coil(1, at, True, briefly())
+            made.write_coils(1, at, [True], briefly())
         made.press_on()
-    made.write_coil(1, 9, True, patient())
+    made.write_coils(1, 9, [True], patient())
     assert (unit.coils[9], tcp.connections) == (True, 2)
 
 
@@ -144,10 +144,10 @@ def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp, golden: G
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
     unit.faults = [late(0.4), lost]
     with pytest.raises(DeviceTimeout):
-        made.write_coil(1, 7, True, briefly())
+        made.write_coils(1, 7, [True], briefly())
     made.press_on()
     with pytest.raises(DeviceError) as refused:
-        made.write_coil(1, 7, True, Deadline.after(1.5))
+        made.write_coils(1, 7, [True], Deadline.after(1.5))
     golden(refused.value)
     assert (len(unit.pdus), tcp.connections) == (2, 1)
 
@@ -157,12 +157,12 @@ def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(
     unnumbered = lambda reply: [bytes(2) + reply[2:]]  # noqa: E731 - a fault
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
     unit.faults = [unnumbered, lambda reply: [0.4, *unnumbered(reply)], lost, unnumbered]
-    made.write_coil(1, 7, True, patient())
+    made.write_coils(1, 7, [True], patient())
     with pytest.raises(DeviceTimeout):
-        made.write_coil(1, 7, True, briefly())
+        made.write_coils(1, 7, [True], briefly())
     made.press_on()
     with pytest.raises(GarbledReply) as refused:
-        made.write_coil(1, 7, True, Deadline.after(1.5))
+        made.write_coils(1, 7, [True], Deadline.after(1.5))
     golden(refused.value)
     assert made.read_bits(1, "coil", 7, 1, patient()) == [True]
     assert (len(unit.pdus), tcp.connections) == (4, 2)

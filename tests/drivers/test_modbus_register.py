@@ -175,7 +175,7 @@ def test_apply_writes_the_setpoint_then_enables(wire, memory):
     """The setpoint is in its register before the coil puts it in force; release opens the coil."""
     made = device(wire, write=WRITE, enable={"coil": 3})
     made.apply(7.0, soon())
-    assert wire.sent == [("write_registers", 1, 10, (10,)), ("write_coil", 1, 3, True)]
+    assert wire.sent == [("write_registers", 1, 10, (10,)), ("write_coils", 1, 3, (True,))]
     assert made.read_back(soon()) == ActuatorState(True, 7.0)
     made.release(soon())
     assert made.read_back(soon()) == ActuatorState(False, None)

@@ -114,14 +114,14 @@ def test_a_command_that_must_leave_does_not_wait_for_the_next_try(line, doorman,
     for attempt in range(1, 9):
         made.press_on()
         with pytest.raises(DeviceError):
-            made.write_coil(1, 0, False, Deadline.after(5.0))
+            made.write_coils(1, 0, [False], Deadline.after(5.0))
         doorman.wait_for(attempt)
     with pytest.raises(PortUnavailable) as refused:
-        made.write_coil(1, 0, False, Deadline.after(1.0))
+        made.write_coils(1, 0, [False], Deadline.after(1.0))
     golden(refused.value)
     made.press_on()
     with pytest.raises(DeviceTimeout):
-        made.write_coil(1, 0, False, Deadline.after(5.0))
+        made.write_coils(1, 0, [False], Deadline.after(5.0))
     doorman.wait_for(9)
 
 
