@@ -191,7 +191,7 @@ def can_hold(*conditions: Condition, within: Mapping[str, tuple[float, float]] |
     """
     limits: dict[str, set[float]] = {}
     for condition in conditions:
-        for compare in comparisons(condition):
+        for compare in condition.comparisons:
             limits.setdefault(compare.name, set()).add(compare.limit)
     ends = {name: (within or {}).get(name, (-math.inf, math.inf)) for name in limits}
     cases = {name: _stretches(values, *ends[name]) for name, values in limits.items()}
@@ -199,16 +199,6 @@ def can_hold(*conditions: Condition, within: Mapping[str, tuple[float, float]] |
         return True
     readings = (dict(zip(cases, values, strict=True)) for values in product(*cases.values()))
     return any(all(condition.holds(case) for condition in conditions) for case in readings)
-
-
-def comparisons(condition: Condition) -> Iterator[Compare]:
-    if isinstance(condition, Compare):
-        yield condition
-    elif isinstance(condition, Not):
-        yield from comparisons(condition.inner)
-    elif isinstance(condition, Joined):
-        for part in condition.parts:
-            yield from comparisons(part)
 
 
 def _stretches(limits: Collection[float], low: float, high: float) -> list[float]:

@@ -435,15 +435,8 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
 
 
 _COUNTED: Final = (
-    "budget",
-    "variables",
-    "control_sets",
-    "trial",
-    "meters",
-    "devices",
-    "dosing",
-    "safety",
-    "known_costs",
+    *("budget", "variables", "control_sets", "trial", "meters"),
+    *("devices", "dosing", "safety", "known_costs"),
 )
 """Sections that a trial's cost depends on."""
 

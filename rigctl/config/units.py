@@ -41,26 +41,19 @@ LARGEST_SUM: Final = 12
 """Power of ten of an amount of money: the journal counts micro-units in 64 bits."""
 
 SCALES: Final = (
+    *("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU", "OD", "cfu", "cells", "eq", "IU", "RH", "barg", "rcf", "phr"),
     *(
-        "pH",
-        "HB",
-        "HV",
-        "HRC",
-        "NTU",
-        "FNU",
-        "PSU",
-        "OD",
-        "cfu",
-        "cells",
-        "eq",
-        "IU",
-        "RH",
-        "barg",
-        "rcf",
-        "phr",
         "dBA",
+        "Brix",
+        "Plato",
+        "IBU",
+        "EBC",
+        "wt_percent",
+        "vol_percent",
+        "mol_percent",
+        "at_percent",
+        "german_hardness",
     ),
-    *("Brix", "Plato", "IBU", "EBC", "wt_percent", "vol_percent", "mol_percent", "at_percent", "german_hardness"),
     *(f"OD{nm}" for nm in (540, 550, 560, 578, 595, 600, 620, 650, 660, 680, 730, 750)),
 )
 """Units that convert to nothing else: a percentage of mass is none of moles, and an OD depends on its wavelength."""

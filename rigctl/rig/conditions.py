@@ -6,10 +6,11 @@ A reading that is missing, stale or INVALID makes a comparison unknown (None), n
 from __future__ import annotations
 
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from rigctl.text import shown_unit
 
@@ -17,19 +18,26 @@ Comparison = Literal["<", "<=", ">", ">="]
 _SIGNS: Final = MappingProxyType({"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge})
 
 
-class Condition(Protocol):
+class Condition(ABC):
     """A statement about readings that is true, false or unknown."""
+
+    @property
+    @abstractmethod
+    def comparisons(self) -> tuple[Compare, ...]:
+        """Return what it is made of."""
 
     @property
     def names(self) -> frozenset[str]:
         """Return the readings it speaks of."""
+        return frozenset(comparison.name for comparison in self.comparisons)
 
+    @abstractmethod
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
         """Tell whether it is true of these values, engineering units; None where that cannot be known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Condition):
     """A reading against a limit."""
 
     name: str
@@ -39,8 +47,8 @@ class Compare:
     unit: str = ""
 
     @property
-    def names(self) -> frozenset[str]:
-        return frozenset({self.name})
+    def comparisons(self) -> tuple[Compare, ...]:
+        return (self,)
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
         value = values.get(self.name)
@@ -56,14 +64,14 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Condition):
     """The opposite."""
 
     inner: Condition
 
     @property
-    def names(self) -> frozenset[str]:
-        return self.inner.names
+    def comparisons(self) -> tuple[Compare, ...]:
+        return self.inner.comparisons
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
         inner = self.inner.holds(values)
@@ -74,15 +82,15 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(Condition):
     """All of them (and), or any (or)."""
 
     word: Literal["and", "or"]
     parts: tuple[Condition, ...]
 
     @property
-    def names(self) -> frozenset[str]:
-        return frozenset().union(*(part.names for part in self.parts))
+    def comparisons(self) -> tuple[Compare, ...]:
+        return tuple(comparison for part in self.parts for comparison in part.comparisons)
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
         deciding = self.word == "or"

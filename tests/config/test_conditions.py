@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.config.conditions import can_hold, comparisons, parse
+from rigctl.config.conditions import can_hold, parse
 from rigctl.config.units import Units
 from rigctl.rig.conditions import Compare, Condition, Joined, Not
 
@@ -134,4 +134,4 @@ def test_conditions_that_exclude_each_other_cannot_hold_at_once():
     assert not can_hold(parsed("ph < 5"), within={"ph": (5.0, 7.0)})
     assert can_hold(parsed("ph <= 5"), within={"ph": (5.0, 7.0)})
     assert can_hold(parsed("6 < ph < 6.5"), within={"ph": (5.0, 7.0)})
-    assert [c.limit for c in comparisons(parsed("not ph < 5 or ph > 7"))] == [5.0, 7.0]
+    assert [c.limit for c in parsed("not ph < 5 or ph > 7").comparisons] == [5.0, 7.0]
