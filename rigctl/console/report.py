@@ -13,9 +13,8 @@ from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import prices
 from rigctl.config.load import LoadedConfig
 from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, table, told, wrapped
-from rigctl.core.advice.advise import advise, held
 from rigctl.core.advice.answer import WayToRun, answer_of
-from rigctl.core.advice.answer_words import AnswerWords
+from rigctl.core.advice.answer_words import AnswerWords, advise, held
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.rule import Rule
 from rigctl.core.advice.rules.saying import rows

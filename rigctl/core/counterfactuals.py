@@ -52,8 +52,9 @@ class Situation:
     """Of one unit of outcome where what to run is asked for, currency units; None: nobody said."""
 
     @property
-    def trial(self) -> int:
-        return len(self.history) + 1
+    def rng(self) -> np.random.Generator:
+        """Return the randomness of that trial, from its beginning."""
+        return trial_rng(self.seed, len(self.history) + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +208,9 @@ Ask = Callable[[Situation], str | None]
 
 def decided(situation: Situation) -> str | None:
     """Ask the policy."""
-    rng = trial_rng(situation.seed, situation.trial)
+    s = situation
     try:
-        proposal, _ = next_proposal(situation.policy, situation.state, situation.problem, situation.history, rng)
+        proposal, _ = next_proposal(s.policy, s.state, s.problem, s.history, s.rng)
     except Finished:
         return NOTHING
     except PolicyError:
@@ -221,15 +222,7 @@ def recommended(situation: Situation) -> str | None:
     """Ask what should be run from now on, at the situation's tolerance."""
     s = situation
     try:
-        found = recommend(
-            s.problem,
-            s.history,
-            trial_rng(s.seed, s.trial),
-            s.tolerance or 0.0,
-            s.state,
-            rule=False,
-            price=s.worth,
-        )
+        found = recommend(s.problem, s.history, s.rng, s.tolerance or 0.0, s.state, rule=False, price=s.worth)
     except PolicyError:
         return NO_ANSWER
     return set_label(found.choice.control_set)
@@ -259,8 +252,7 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
         rows = [
             replace(o, y=values[o.trial], awaited=False) if o.trial in values else o for o in s.history.observations
         ]
-        rng = trial_rng(s.seed, s.trial)
-        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, s.state, price=s.worth).choice
+        then = recommend(s.problem, History.of(rows), s.rng, s.tolerance or 0.0, s.state, price=s.worth).choice
         if then.control_set != found.choice.control_set:
             sets.append(set_label(then.control_set))
         else:
@@ -273,7 +265,7 @@ def weighed(situation: Situation) -> Ask:
     s = situation
     problem, _ = present(s.problem, s.history)
     posterior = fit_known(problem, s.history, s.state).posterior
-    weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial), s.worth)
+    weighing = weigh(problem, s.history, posterior, s.rng, s.worth)
 
     def ask(turned: Situation) -> str | None:
         chosen = weighing.chosen(turned.problem, turned.history, turned.tolerance or 0.0)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rigctl.campaign.journal.alarms import AlarmState, pressing
-from rigctl.core.advice.advise import Advice, advise, held
+from rigctl.core.advice.answer_words import Advice, advise, held
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
 from rigctl.page.figures import Tracks, series

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from rigctl.console.report import to_json
-from rigctl.core.advice.advise import advise
 from rigctl.core.advice.answer import answer_of
-from rigctl.core.advice.answer_words import AnswerWords
+from rigctl.core.advice.answer_words import AnswerWords, advise
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import History, Observation

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.advice.advise import advise
 from rigctl.core.advice.answer import answer_of
-from rigctl.core.advice.answer_words import AnswerWords
+from rigctl.core.advice.answer_words import AnswerWords, advise
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations, difference, jointly, natural_nodes

@@ -276,16 +276,8 @@ def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Post
     found = reduced(given.x, residual, h, given.most, given.memo.get(key), noise=given.variances(h))
     given.memo.keep(key, found.base)
     notes += _jittered(found.jitter, h)
-    return Posterior(
-        h,
-        found.points,
-        found.L,
-        found.alpha,
-        found.jitter,
-        notes,
-        found.uncertainty,
-        elsewhere=found.elsewhere,
-    )
+    of = found.points, found.L, found.alpha, found.jitter
+    return Posterior(h, *of, notes, found.uncertainty, elsewhere=found.elsewhere)
 
 
 def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
