@@ -382,11 +382,7 @@ class OutlookPolicy(ABC):
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """Look, choose, and remember.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Look, choose, and remember."""
         sobol_seed = sobol_seed_of(state, rng)
         outlook = look(problem, history, state, rng, self.cost_bound)
         choice = self.choose(outlook, state, rng)

@@ -154,7 +154,8 @@ class Weighing:
 
     def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
         """Return which control set is recommended at these costs: what earns most, else the cheapest good enough."""
-        return self.pick(self.played, _priced(problem, history, self.options), tolerance).control_set
+        prices = Prices.of(problem, history).assumed([s.setting for s in self.options])
+        return self.pick(self.played, prices, tolerance).control_set
 
     def pick(self, among: Sequence[Supported], priced: Sequence[float | None], tolerance: float) -> Supported:
         """Return the one of some to run."""
@@ -255,7 +256,8 @@ def _weighed(
     Where none is likely enough to keep the limits, it is the one that is likeliest to.
     """
     options = supported(posterior, problem.space, history, *bounds, anywhere=True)
-    running = [s for s, price in zip(options, _priced(problem, history, options), strict=True) if s.played or price]
+    priced = Prices.of(problem, history).assumed([s.setting for s in options])
+    running = [s for s in options if s.played or priced[s.control_set]]
     if problem.looks or len(history.complete) <= problem.space.dimension:
         running = [s for s in running if s.played]  # a rule chooses among those; and few outcomes tell of no others
     # trials that all failed speak against a set, whatever the model says of it
@@ -303,13 +305,14 @@ def recommend(
     """
     problem, _ = present(replace(problem, look=None), history)
     fitted, weighing, decide = _advised(problem, history, state, (tolerance, price), rng)
-    priced = _priced(problem, history, weighing.options)
+    prices, settings = Prices.of(problem, history), [s.setting for s in weighing.options]
+    priced = prices.assumed(settings)
     chosen, bold = (weighing.pick(among, priced, tolerance) for among in (weighing.played, weighing.running))
     _, threshold = good_enough(weighing.played, weighing.floor, tolerance)
-    posteriors, settings = with_plausible(problem, history, fitted.posterior), [s.setting for s in weighing.options]
-    known = problem, history, posteriors, settings, _charged(problem, history, weighing.options)
+    posteriors = with_plausible(problem, history, fitted.posterior)
+    known = problem, history, posteriors, settings, prices.each(settings)
     appraisal = Appraisal(*known, chosen.control_set, today, floor_cost, weighing.limits)
-    choice, *others = _options(appraisal, weighing, priced)
+    choice, *others = _options(appraisal, weighing, prices, priced)
     planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     return Recommendation(
         choice,
@@ -378,10 +381,11 @@ def _technical(tolerance: float, floor: float, threshold: float) -> str:
     )
 
 
-def _options(appraisal: Appraisal, weighing: Weighing, priced: Sequence[float | None]) -> Iterator[Option]:
+def _options(
+    appraisal: Appraisal, weighing: Weighing, prices: Prices, priced: Sequence[float | None]
+) -> Iterator[Option]:
     """Yield the chosen set, then all others, best expected outcome first."""
     problem, history, sds = appraisal.problem, appraisal.history, appraisal.sds()
-    prices = Prices.of(problem, history)
     told = {
         s: replace(
             _option(problem, history, s, sds[s.control_set], prices), kept=appraisal.kept(appraisal.way(s.control_set))
@@ -415,20 +419,6 @@ def _at(planner: Planner, read: Sequence[float | None], choice: Option) -> Optio
     if found is None:
         return choice
     return _option(problem, history, found, found.sd, Prices.of(problem, history))
-
-
-def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
-    """(m,): what a trial of each set costs on average, at its setting where that matters; None: nobody knows."""
-    prices = Prices.of(problem, history)
-    priced = (prices.at(i, np.array([s.setting])) for i, s in enumerate(options))
-    return [None if cost is None else float(cost[0]) for cost in priced]
-
-
-def _priced(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
-    """(m,): the same; of a set that was never tried what it is assumed to cost, None where nothing says."""
-    beliefs = Prices.of(problem, history).beliefs
-    charged = _charged(problem, history, options)
-    return [b.assumed if cost is None else cost for cost, b in zip(charged, beliefs, strict=True)]
 
 
 def _option(problem: Problem, history: History, found: Supported, sd: float, prices: Prices) -> Option:

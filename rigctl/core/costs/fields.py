@@ -192,6 +192,15 @@ class Prices:
             return None if mean is None else np.full(len(settings), mean)
         return np.asarray(self.field.mean(control_set, settings)) if self.told or mean is not None else None
 
+    def each(self, settings: Sequence[Sequence[float]]) -> list[float | None]:
+        """Return the mean cost of a trial of each set at its setting (k,), (m,); None: nobody knows."""
+        priced = (self.at(i, np.array([setting])) for i, setting in enumerate(settings))
+        return [None if cost is None else float(cost[0]) for cost in priced]
+
+    def assumed(self, settings: Sequence[Sequence[float]]) -> list[float | None]:
+        """Return the same; of a set that was never tried what it is assumed to cost, None where nothing says."""
+        return [b.assumed if c is None else c for b, c in zip(self.beliefs, self.each(settings), strict=True)]
+
     def interval(self, control_set: int, setting: FloatArray, level: float) -> tuple[float, float] | None:
         """Return where the mean cost of a trial at this setting (1, k) is with this probability; None: nobody knows."""
         mean, spread = self.at(control_set, setting), self.beliefs[control_set].spread

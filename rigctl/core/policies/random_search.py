@@ -30,11 +30,7 @@ class RandomSearch:
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """Draw until a trial fits.
-
-        Raises:
-            BudgetSpent: none of the trials drawn does.
-        """
+        """Draw until a trial fits."""
         space, field, left = problem.space, cost_field(problem, history), left_for_a_trial(problem, history)
         each = sorted(range(len(space.control_sets)), key=lambda i: space.control_sets[i].names)
         sets = [i for i in each if i not in problem.unavailable]  # whatever order they are listed in

@@ -69,11 +69,7 @@ class ArmPerScope:
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """Play every control set a few times, then the arm with the largest upper bound.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
+        """Play every control set a few times, then the arm with the largest upper bound."""
         sobol_seed, sets = sobol_seed_of(state, rng), problem.space.control_sets
         beliefs = believe(problem, history, "hoeffding")
         playable = fitting(problem, history, beliefs)

@@ -92,12 +92,7 @@ class CostAware(ABC):
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """Propose a Sobol point at first, then wherever the score is largest.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-            NotWorthIt: no trial is worth its cost, and that is to end the campaign.
-        """
+        """Propose a Sobol point at first, then wherever the score is largest."""
         sobol_seed = sobol_seed_of(state, rng)
         view = self._look(state, problem, history)
         found = view.best(self._score(view), rng, warm_starts(state), margin=margin(problem))
