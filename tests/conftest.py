@@ -58,8 +58,8 @@ def pytest_unconfigure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest: begun last, a file of one long test is waited for by all other workers."""
-    longest = ("browser", "system")
-    items.sort(key=lambda item: next((i for i, mark in enumerate(longest) if item.get_closest_marker(mark)), 2))
+    longest = ("browser", "system", "slow")
+    items.sort(key=lambda item: next((i for i, mark in enumerate(longest) if item.get_closest_marker(mark)), 3))
 
 
 @pytest.hookimpl(wrapper=True)
