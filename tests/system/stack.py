@@ -39,7 +39,7 @@ def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S)
     pause, end_s = threading.Event(), time.monotonic() + within_s
     while not (answer := happened()):
         assert time.monotonic() < end_s, f"not within {within_s:g} s: {what}"
-        pause.wait(0.005)
+        pause.wait(0.01)
     return answer
 
 
