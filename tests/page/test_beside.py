@@ -38,6 +38,7 @@ def rigctl(*words, cwd):
         stderr=subprocess.STDOUT,
         text=True,
         cwd=cwd,
+        env={**os.environ, "TMPDIR": str(cwd)},
     )
     said = []
     listening = threading.Thread(target=_listen, args=[process, said], daemon=True)
@@ -45,8 +46,7 @@ def rigctl(*words, cwd):
     try:
         yield process, said
     finally:
-        if process.poll() is None:
-            process.terminate()
+        process.kill()  # page and simulator end with it, as two tests have it; no last recommendation is made
         process.wait(120)
         listening.join(60)
 
