@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, cancel, close_open_trial, cost_so_far, look, metered_before, record
+from rigctl.campaign.closing import cancel, close_open_trial, cost_so_far, idle_since, metered_before, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, runs_what_stands, without_answer
 from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import CampaignPart, StandingNews
@@ -79,7 +79,7 @@ async def look_first(campaign: CampaignPart, trial: Decision, before: Mapping[st
         JournalError: something cannot be recorded; the same holds.
     """
     number, spec, rig, journal = trial.trial, campaign.spec.rig, campaign.rig, campaign.journal
-    await journal.call(look, spec, trial, before)
+    await journal.call(lambda j: j.look(trial, before, idle_since(j, spec, before)))
     now_s, timing = campaign.clock.now_s(), spec.timing
     until_s = {"prepare": now_s + timing.prepare_s} if timing.prepare_s else {}
     until_s["look"] = now_s + timing.prepare_s + timing.look_s
@@ -372,7 +372,7 @@ class TrialRun(CampaignPart):
             before = await metered_before(self, afresh=self.apart)
             if self.stop.pause:
                 return None
-            await self.journal.call(arm, spec.rig, number, before)
+            await self.journal.call(lambda j: j.arm(number, before, idle_since(j, spec.rig, before)))
         self.apart = False
         now_s, waits_s = self.clock.now_s(), 0.0 if trial.looks else timing.prepare_s
         self.desk.tell(TrialStep(number, State.ARMED, now_s, {"prepare": now_s + waits_s} if waits_s else {}))

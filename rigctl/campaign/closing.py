@@ -14,7 +14,7 @@ from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.ledger import COUNTED, IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.ledger.plausibility import Consumption, doubts, slept_s, slept_through
-from rigctl.campaign.trial import Decision, Event, State
+from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import DeviceError
@@ -119,21 +119,11 @@ async def book_idle(campaign: CampaignPart) -> Micros:
     journal = campaign.journal
     if await journal.call(lambda j: j.past.unread_meters()[0] > 0 and not j.past.meters()):
         now = await read_meters(campaign.rig)
-        await journal.call(lambda j: j.idle.book(_idle_since(j, campaign.spec.rig, now)))
+        await journal.call(lambda j: j.idle.book(idle_since(j, campaign.spec.rig, now)))
     return await journal.call(lambda j: j.read.idle.spent())
 
 
-def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Reading]) -> None:
-    """ARM a trial with these readings; what was used since the last one that was metered is booked as idle with it."""
-    journal.arm(number, before, _idle_since(journal, rig, before))
-
-
-def look(journal: Journal, rig: RigSpec, undecided: Decision, before: Mapping[str, Reading]) -> None:
-    """LOOK: begin a trial with these readings, as `arm`, before anything is prepared or decided."""
-    journal.look(undecided, before, _idle_since(journal, rig, before))
-
-
-def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
+def idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
     """Return what was used since the last trial that was metered, and is not booked yet."""
     past, booked = journal.past, journal.read.idle.since_last_trial()
     last, unread = past.unread_meters()

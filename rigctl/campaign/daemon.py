@@ -119,10 +119,7 @@ async def run_campaign(
 
 
 async def _supervise(session: Session, state_dir: Path, signals: Signals, person: Person | None) -> CampaignResult:
-    verbs: Verbs = {
-        "status": lambda _: session.status().to_json(),
-        **session.acts.verbs(),
-    }
+    verbs: Verbs = {"status": lambda _: session.status().to_json(), **session.acts.verbs()}
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
             ticking = group.create_task(session.watchman.run())

@@ -251,48 +251,41 @@ def corrected(
 
     One whose outcome was `awaited` awaits it still, as far as these corrections go, until one of them says what came.
     """
-    amendments = [c.becomes for c in corrections if c.kind == "amend"]
+    amends = [c for c in corrections if c.kind == "amend"]
     values: dict[str, float | None] = {**trial.measured}
     outcomes: dict[str, float | None] = {outcome: trial.outcome, **trial.further}
-    for amendment in amendments:
+    amount, remark = None, "" if known is None else known.note
+    for amendment in (c.becomes for c in amends):
         values |= amendment.values
         outcomes |= amendment.outcomes
+        amount = amount if amendment.amount is None else amendment.amount
+        remark = remark if amendment.note is None else amendment.note
     first = outcomes.pop(outcome)
-    came = None
-    if awaited is not None:
-        came = next((c for c in corrections if c.kind == "amend" and c.becomes.outcomes), None)
+    said = [c for c in amends if c.becomes.outcomes]
+    came = said[0] if awaited is not None and said else None
     state = trial.state if awaited is None else State.AWAITING
-    if any(a.outcomes for a in amendments):
+    if said:
         state = State.RECORDED if first is not None else State.FAILED
-    told = replace(
+    found = replace(
         trial,
         measured=_known(values),
         outcome=first,
         further=_known(outcomes),
         state=state,
-        whole=trial.whole or any(a.values or a.outcomes for a in amendments),
+        whole=trial.whole or bool(said) or any(c.becomes.values for c in amends),
         by_hand=known,
+        remark=remark,
         corrected=tuple(c for c in corrections if c is not came),
         awaited=awaited,
         came=came,
     )
-    return _charged_and_noted(told, known, amendments)
+    if amount is not None and known is not None and known.imported is not None:  # what it cost then: nobody pays that
+        return replace(found, by_hand=replace(known, amount=amount))
+    return found if amount is None else replace(found, cost=amount, estimated=False)
 
 
 def _known(values: Mapping[str, float | None]) -> Mapping[str, float]:
     return {name: value for name, value in values.items() if value is not None}
-
-
-def _charged_and_noted(trial: TrialRow, known: ByHand | None, amendments: Sequence[Amendment]) -> TrialRow:
-    """Return a trial with what it was said to cost at last, and the last remark; an import's cost is its amount."""
-    amounts = [a.amount for a in amendments if a.amount is not None]
-    notes = [a.note for a in amendments if a.note is not None]
-    remark = notes[-1] if notes else "" if known is None else known.note
-    if not amounts:
-        return replace(trial, remark=remark)
-    if known is not None and known.imported is not None:
-        return replace(trial, remark=remark, by_hand=replace(known, amount=amounts[-1]))
-    return replace(trial, remark=remark, cost=amounts[-1], estimated=False)
 
 
 def paused_words(who: str, why: str) -> str:

@@ -13,10 +13,7 @@ from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 
-from rigctl.campaign.ledger.plausibility import (
-    Consumption,
-    decimal,
-)
+from rigctl.campaign.ledger.plausibility import Consumption, decimal
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
 from rigctl.rig.calendar import Rate, Tariff
 from rigctl.rig.metering import CIVIL, at_change, by_power
