@@ -364,24 +364,26 @@ def to_json(rig: RigSpec, known: Mapping[str, DeviceState]) -> list[dict[str, An
     found = objections(rig, known)
     out = []
     for device, state in known.items():
-        care = rig.care.get(device, CareSpec())
         about = [o for o in found if o.device == device]
+        every_s, ago_s = rig.care.get(device, CareSpec()).calibration.every_s, state.calibrated_ago_s
         entry: dict[str, Any] = {
             "device": device,
             "out_of_service": state.out or None,
-            "left_ml": None if state.left_ml is None else round(state.left_ml, 3),
+            "left_ml": _rounded(state.left_ml, 3),
             "doses_left": state.doses_left,
-            "tubing_ml": None if state.tubing_ml is None else round(state.tubing_ml, 3),
+            "tubing_ml": _rounded(state.tubing_ml, 3),
             "calibration_points": state.points,
             "slopes": list(state.slopes) or None,
-            "calibrated_days_ago": None if state.calibrated_ago_s is None else round(state.calibrated_ago_s / 86400, 2),
-            "calibration_due_days": None
-            if state.calibrated_ago_s is None or care.calibration.every_s is None
-            else round((care.calibration.every_s - state.calibrated_ago_s) / 86400, 2),
+            "calibrated_days_ago": _rounded(ago_s, 2, 86400),
+            "calibration_due_days": None if every_s is None or ago_s is None else _rounded(every_s - ago_s, 2, 86400),
             "objections": [{"kind": o.kind, "why": o.why, "remedy": o.remedy, "holds": bool(o.forbids)} for o in about],
         }
         out.append({name: value for name, value in entry.items() if value is not None and value != []})
     return out
+
+
+def _rounded(value: float | None, digits: int, per: float = 1.0) -> float | None:
+    return None if value is None else round(value / per, digits)
 
 
 def said_of(entry: Mapping[str, Any]) -> tuple[str, ...]:

@@ -142,12 +142,11 @@ def _settle(passing: Path, target: Path) -> None:
     system.sync(passing)
     try:
         os.link(passing, target)
-    except FileExistsError:
-        raise UsageError(f"{target}: is there by now, and a backup replaces nothing; choose another name") from None
-    except OSError:  # a file system without links
-        if target.exists():
-            raise UsageError(f"{target}: is there by now, and a backup replaces nothing") from None
-        passing.rename(target)
+    except OSError as error:
+        if isinstance(error, FileExistsError) or target.exists():
+            told = f"{target}: is there by now, and a backup replaces nothing; choose another name"
+            raise UsageError(told) from None
+        passing.rename(target)  # a file system without links
     system.sync(target.parent)
 
 

@@ -1,7 +1,4 @@
-"""What is kept beside the trials: what none of them used, outcomes that come later, batches for production.
-
-Each call that writes returns only after the record is on disk.
-"""
+"""What is kept beside the trials: what none of them used, outcomes that come later, batches for production."""
 
 from __future__ import annotations
 

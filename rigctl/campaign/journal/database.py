@@ -22,6 +22,7 @@ from rigctl.campaign.journal.integrity import (
     lost_its_file,
     lost_its_log,
     never_begun,
+    pragma,
     redefined,
     seal,
     sealing,
@@ -154,7 +155,7 @@ def _configure(connection: sqlite3.Connection) -> None:
 
 def _vouch(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], None]) -> None:
     """Lay out a new file, and seal what is not sealed."""
-    new = _pragma(connection, "user_version") == 0
+    new = pragma(connection, "user_version") == 0
     if not new and not unsealed(connection):
         return
     with transaction(connection):
@@ -307,7 +308,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
 
 
 def _check_version(connection: sqlite3.Connection, path: Path) -> int:
-    version, application = _pragma(connection, "user_version"), _pragma(connection, "application_id")
+    version, application = pragma(connection, "user_version"), pragma(connection, "application_id")
     # A file without tables is one whose very first transaction never ended.
     empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if application != APPLICATION_ID and not empty:
@@ -319,10 +320,6 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
     if version not in (0, VERSION):
         raise JournalVersion(path, version, VERSION)
     return version
-
-
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[sqlite3.Row]:

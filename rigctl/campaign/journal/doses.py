@@ -1,7 +1,4 @@
-"""The dose protocol's memory (protocols, "Dose protocol"): intent before the command, settled once, never re-sent.
-
-Each call that writes returns only after the record is on disk.
-"""
+"""The dose protocol's memory (protocols, "Dose protocol"): intent before the command, settled once, never re-sent."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The instruments: which stands where, what people have done to them, what they say of their calibration; the trip.
-
-Each call that writes returns only after the record is on disk.
-"""
+"""The instruments: which stands where, what people have done to them, what they say of their calibration; the trip."""
 
 from __future__ import annotations
 

@@ -229,6 +229,10 @@ def never_begun(path: Path) -> bool:
     return path.with_name(path.name + "-journal").exists() and not any(path.read_bytes())
 
 
+def pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
 def damage(connection: sqlite3.Connection) -> Damage | None:
     """Return what does not check out; None if all does. Other programs' and other versions' files are left alone.
 
@@ -246,10 +250,9 @@ def damage(connection: sqlite3.Connection) -> Damage | None:
 
 
 def _flipped(connection: sqlite3.Connection) -> Damage | None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if (application ^ APPLICATION_ID).bit_count() == 1:
+    if (pragma(connection, "application_id") ^ APPLICATION_ID).bit_count() == 1:
         return Damage("a bit of its application id is not as it was written")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    version = pragma(connection, "user_version")
     if version == VERSION or not has_table(connection, "seals"):
         return None
     sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
@@ -265,9 +268,7 @@ def redefined(connection: sqlite3.Connection) -> Damage | None:
 
     Asked before anything is read: a view in a table's place may be endless, and a trigger may do anything.
     """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if version != VERSION or application != APPLICATION_ID:
+    if (pragma(connection, "user_version"), pragma(connection, "application_id")) != (VERSION, APPLICATION_ID):
         return None
     made, there = _made(), _objects(connection)
     lost = sorted({name for name, _ in made - there})
@@ -288,8 +289,7 @@ def _broken(connection: sqlite3.Connection) -> Damage | None:
     found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
     if found != ["ok"]:
         return Damage("; ".join(found))
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return broken_seal(connection) if version == VERSION else None
+    return broken_seal(connection) if pragma(connection, "user_version") == VERSION else None
 
 
 def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:

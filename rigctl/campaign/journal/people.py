@@ -1,7 +1,4 @@
-"""What people did: acts, alarms they minded, trials they carried out, corrections. None of it is erased.
-
-Each call that writes returns only after the record is on disk.
-"""
+"""What people did: acts, alarms they minded, trials they carried out, corrections. None of it is erased."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ _MINDED: Final = """
 
 
 class PeopleBook(Book):
-    """What people do. Each call returns only after the record is on disk."""
+    """What people do."""
 
     def act(
         self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "", **about: float | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import takewhile
 from math import isfinite, nan, sqrt
@@ -110,22 +110,17 @@ def at_one_instant(directory: Path) -> Iterator[Reader]:
 
 def stamp(directory: Path) -> Stamp:
     """Return what is another value once somebody has written into the journal, or put another in its place."""
-    path = directory / FILE_NAME
-    return tuple(found for file in (path, log_of(path)) for found in _stamp(file))
+    path, found = directory / FILE_NAME, []
+    for file in (path, log_of(path)):
+        with suppress(OSError):
+            found.append(file.stat())
+    # an empty log says nothing; whoever reads makes one
+    return tuple((there.st_ino, there.st_size, there.st_mtime_ns) for there in found if there.st_size)
 
 
 def file_number(seen: Stamp) -> int:
     """Return which file the journal is, 0 where there is none: another one is another campaign's."""
     return seen[0][0] if seen else 0
-
-
-def _stamp(file: Path) -> Stamp:
-    try:
-        found = file.stat()
-    except OSError:
-        return ()
-    # an empty log says nothing; whoever reads makes one
-    return ((found.st_ino, found.st_size, found.st_mtime_ns),) if found.st_size else ()
 
 
 def check_readable(connection: sqlite3.Connection, path: Path) -> None:

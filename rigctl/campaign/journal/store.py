@@ -1,4 +1,7 @@
-"""What every room of the journal reads and writes with: rows of the declared kinds, steps of trials, acts of people."""
+"""What every room of the journal reads and writes with: rows of the declared kinds, steps of trials, acts of people.
+
+A public method that writes returns once the record is on disk, or says that it is called inside a transaction.
+"""
 
 from __future__ import annotations
 
