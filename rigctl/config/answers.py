@@ -9,6 +9,7 @@ import math
 import re
 import shlex
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
@@ -27,6 +28,7 @@ ORDERS: Final = ("ABCD", "BADC", "CDAB", "DCBA")
 POINT_EXAMPLE: Final = "plc/input/0/float32/CDAB"
 SLACK: Final = 1e-9
 """Of a step: as decimals are held."""
+_WAYS: Final[tuple[Literal["maximise", "minimise"], ...]] = ("maximise", "minimise")
 UNKNOWN: Final = ("unknown", "learned", "")
 
 
@@ -105,23 +107,20 @@ def amount_of(text: str, currency: str | None, *, per: str = "", or_nothing: boo
 
 
 def duration_of(text: str) -> str:
-    if Units(None).quantity(text.strip(), DURATION) <= 0:
-        raise ValueError(got(text.strip(), "must be more than nothing"))
+    replace(DURATION, positive=True).of(text.strip(), Units(None))
     return text.strip()
 
 
 def volume_of(text: str) -> str:
-    if Units(None).quantity(text.strip(), VOLUME) <= 0:
-        raise ValueError(got(text.strip(), "must be more than nothing"))
+    replace(VOLUME, positive=True).of(text.strip(), Units(None))
     return re.sub(r"^([-+.\d]+(?:[eE][-+]?\d+)?)(?=[A-Za-zµμ])", r"\1 ", text.strip())
 
 
 def direction_of(text: str) -> Literal["maximise", "minimise"]:
     word = text.strip().lower().replace("z", "s")
-    if word and "maximise".startswith(word) and word != "m":
-        return "maximise"
-    if word and "minimise".startswith(word) and word != "m":
-        return "minimise"
+    meant = [way for way in _WAYS if way.startswith(word)]
+    if word and len(meant) == 1:
+        return meant[0]
     raise ValueError(got(text.strip(), "must be maximise or minimise"))
 
 
