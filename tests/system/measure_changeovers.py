@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             mean, error = apart.mean(), 2 * apart.std(ddof=1) / np.sqrt(len(apart))
             low, middle, high = np.exp([mean - error, mean, mean + error])
             print(f"{name} regret at {step / STEPS:.0%}: {middle:.3f} ({low:.3f} to {high:.3f})")
-        reached = np.nanmean(told, axis=0) <= np.nanmean(blind[:, -1])
+        reached = np.where(np.isnan(told), np.inf, told).mean(axis=0) <= blind[:, -1].mean()
         share = (reached.argmax() + 1) / STEPS if reached.any() else np.inf
         print(f"{name} regret that it ends with where not told: told at {share:.0%} of the money")
 
