@@ -118,11 +118,11 @@ def test_every_recommendation_stands_beside_leaving_everything_alone(maximise):
         held[:, list(at[reference.what])] = list(at[reference.what].values())
         assert reference.expected == pytest.approx(sign * posterior.mean(held).mean(), abs=0.01)
         assert reference.low <= sign * truth(held).mean() <= reference.high
-        assert reference.extrapolated
+        assert reference.trials == 0
         assert (reference.cost_per_trial, reference.cost_at_least) == (None, 0.1)
         assert reference.gain.expected == pytest.approx(sign * (found.choice.expected - reference.expected))
     assert everything.trials == 15
-    assert not everything.extrapolated
+    assert everything.trials
     assert everything.cost_per_trial == pytest.approx(1.5)
     assert everything.setpoints == {o.control_set: o for o in found.alternatives}[("a", "b", "c")].setpoints
     assert today.setpoints == pytest.approx({"b": 2.0})

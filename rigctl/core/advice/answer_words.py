@@ -249,7 +249,7 @@ def _reference(r: Reference, label: str, say: AnswerWords) -> Advice:
     head = {"nothing": ALONE, "everything": "controlling everything", "today": "today's practice"}[r.what]
     span = f"{ends(r.low, r.high, say.answer.decimals)} {say.unit}".rstrip()
     lines = [f"Controlling {label} is {told_gain(r.gain, say.answer.decimals, say.unit)}."]
-    if r.extrapolated:
+    if not r.trials:
         lines.append("No trial was run like that, so this is the model's estimate.")
     if r.seen < LITTLE:
         lines.append(f"There are hardly any data: trials tell {r.seen:.0%} of what such a trial would do.")

@@ -81,14 +81,9 @@ class Reference(FixedSetting):
     cost_at_least: float | None
     """What a trial costs whatever is controlled, where the whole cost is not known."""
     trials: int
-    """That controlled just these variables."""
+    """That controlled just these variables; 0: the numbers are the model's estimate only."""
     seen: float
     """Share of the model's doubt about single trials run like this that past trials have removed, 0 to 1."""
-
-    @property
-    def extrapolated(self) -> bool:
-        """Tell whether no trial was run like this: then the numbers are the model's estimate only."""
-        return self.trials == 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,20 +133,14 @@ def _volume(front: FloatArray) -> float:
         return 0.0
     if front.shape[1] == 1:
         return float(front[0, 0])
-    if front.shape[1] == 2:
-        return _area(front)
+    if front.shape[1] == 2:  # along a front that falls in the second outcome, the first rises
+        return float(np.diff(front[:, 0], prepend=0.0) @ front[:, 1])
     # The rows before one reach at least as far in the last outcome, so what they take of its box has one outcome fewer.
     total = 0.0
     for row, box in enumerate(front):
         before = np.minimum(front[:row, :-1], box[:-1])
         total += float(box[-1]) * (float(np.prod(box[:-1])) - _volume(_front(before)))
     return total
-
-
-def _area(front: FloatArray) -> float:
-    """Add up two outcomes: along a front that falls in the second, the first rises."""
-    widths = np.diff(front[:, 0], prepend=0.0)
-    return float(widths @ front[:, 1])
 
 
 def signs(problem: Problem) -> FloatArray:

@@ -99,7 +99,11 @@ class Sadcbo(OutlookPolicy):
         order = np.argsort(-sign(outlook.problem) * history.y, kind="stable")
         best = history.x[order[: max(1, int(self.gamma * len(order)))]]
         moved = divergence(outlook.fitted.posterior, np.concatenate([best, maximisers(outlook)]))
-        prices = [price_of(outlook, v) for v in range(space.dimension)]
+        sets = [set(c.indices) for c in space.control_sets]
+        costs = [outlook.cost_at(b.control_set, b.upper_at) for b in outlook.bounds]
+        # of a trial of the cheapest set that controls it; of the dearest where none does
+        each = ([c for c, s in zip(costs, sets, strict=True) if v in s] for v in range(space.dimension))
+        prices = [min(own, default=max(costs)) for own in each]
         found = moved.mean(axis=0) / np.array(prices)
         total = float(found.sum())
         return found / total if total > 0 else np.full(len(found), 1.0 / len(found))
@@ -135,13 +139,6 @@ def maximisers(outlook: Outlook) -> FloatArray:
     """Return every control set's upper maximiser, (m, d), unit cube; what it does not control is in the middle."""
     space = outlook.problem.space
     return np.concatenate([space.rows(b.control_set, np.array([b.upper_at])) for b in outlook.bounds])
-
-
-def price_of(outlook: Outlook, variable: int) -> float:
-    """Return what a trial costs of the cheapest set that controls a variable; of the dearest where none does."""
-    sets = outlook.problem.space.control_sets
-    costs = [outlook.cost_at(i, outlook.bounds[i].upper_at) for i in range(len(sets))]
-    return min((costs[i] for i, c in enumerate(sets) if variable in c.indices), default=max(costs))
 
 
 def divergence(posterior: Posterior, x: FloatArray) -> FloatArray:
