@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tests.drivers.pairs import FOLDER, player
 from tests.drivers.peers import PtyPeer, cut_lines
+from tests.forked import run
 
 RIG = """\
 rig: jacket
@@ -30,13 +29,6 @@ safety:
 """
 
 
-def rigctl(folder, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "rigctl", *words], cwd=folder, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 @pytest.mark.system
 def test_three_trials_with_a_shipped_profile_and_one_of_ones_own(peer, tmp_path):
     """The bath is driven, confirmed and left safe; the campaign is read again without the profile beside it."""
@@ -47,7 +39,7 @@ def test_three_trials_with_a_shipped_profile_and_one_of_ones_own(peer, tmp_path)
     own.mkdir(parents=True)
     shutil.copy(FOLDER / "mettler-sics.yaml", own / "my-balance.yaml")
 
-    ran = rigctl(tmp_path, "run", "rig.yaml", "--state", "state", "--max-trials", "3")
+    ran = run(["rigctl", "run", "rig.yaml", "--state", "state", "--max-trials", "3"], cwd=tmp_path)
 
     assert ran.returncode == 0, ran.stderr
     assert bath.kept["control"] == "0"
@@ -55,6 +47,6 @@ def test_three_trials_with_a_shipped_profile_and_one_of_ones_own(peer, tmp_path)
     assert len(asked) == 3
     assert bath.heard.count(b"out_mode_05 1\r") == 3
     shutil.rmtree(tmp_path / "profiles")
-    status = json.loads(rigctl(tmp_path, "status", "--state", "state", "--json").stdout)
+    status = json.loads(run(["rigctl", "status", "--state", "state", "--json"], cwd=tmp_path).stdout)
     assert status["trials"] == 3
-    assert rigctl(tmp_path, "report", "--state", "state").returncode == 0
+    assert run(["rigctl", "report", "--state", "state"], cwd=tmp_path).returncode == 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests import forked
 from tests.drivers.brokers import Broker, eventually
 
 pytestmark = pytest.mark.slow
@@ -47,9 +47,7 @@ def broker(tmp_path) -> Iterator[Broker]:
 
 
 def rigctl(folder, *words, code=0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "rigctl", *words], cwd=folder, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = forked.run(["rigctl", *words], cwd=folder)
     assert done.returncode == code, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr
 
@@ -88,7 +86,7 @@ def test_three_trials_with_a_plug_a_sensor_and_a_meter(shelf, tmp_path, kind, na
 def test_fault_97_a_process_that_is_killed_leaves_a_plug_that_goes_off(shelf, tmp_path):
     """As long as the campaign lives the lamp is on, beyond its own time; nobody feeds it any more, and it is off."""
     plug, config = shelf("shelly", "relay", 0, settle="1 min", auto_off_s=4)
-    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    process = forked.Forked([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
     try:
         plug.is_(on=True, timer=True)
         time.sleep(8.0)
@@ -102,7 +100,7 @@ def test_fault_97_a_process_that_is_killed_leaves_a_plug_that_goes_off(shelf, tm
 def test_fault_96_a_trial_whose_plug_lost_power_fails(shelf, tmp_path):
     """The plug comes back off: what was driven does not hold."""
     plug, config = shelf("shelly", "relay", 0, settle="6 s")
-    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    process = forked.Forked([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
     try:
         plug.is_(on=True)
         plug.does("cut 1")
@@ -120,7 +118,7 @@ def test_fault_96_a_trial_whose_plug_lost_power_fails(shelf, tmp_path):
 def test_fault_93_a_campaign_waits_for_its_broker(shelf, broker, tmp_path):
     """The trial fails, the plug goes off by itself; once the broker is back all is confirmed safe and it goes on."""
     plug, config = shelf("shelly", "relay", 0, settle="20 s", auto_off_s=6)
-    process = subprocess.Popen([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
+    process = forked.Forked([sys.executable, "-m", "rigctl", "run", str(config)], cwd=tmp_path)
     try:
         plug.is_(on=True)
         broker.stop()
