@@ -99,40 +99,31 @@ def test_a_doctored_journal_is_found_out(books, doctored):
         books.look(copied)
 
 
-def test_a_dose_without_an_intent_and_one_sent_twice_are_found_out():
-    """Every dose that leaves has an intent of its own, in their order; others may have none."""
-    check_sends("pump", [(1.0, 5.0), (9.0, 2.5)], [5.0, 7.0, 2.5])
-    with pytest.raises(Violation):
-        check_sends("pump", [(1.0, 5.0), (2.0, 5.0)], [5.0, 2.5])
-    with pytest.raises(Violation):
-        check_sends("pump", [(1.0, 5.0)], [])
+SENT = [(1.0, 5.0), (9.0, 2.5)]
+DAY = [Given(0.0, 60.0), Given(80_000.0, 60.0), Given(170_000.0, 60.0)]
+HOURS = [Given(0.0, 60.0), Given(3000.0, 60.0), Given(6000.0, 60.0)]
+TRIALS = [Given(0.0, 60.0, 1), Given(1.0, 60.0, 2), Given(2.0, 60.0, 2), Given(3.0, 200.0)]
+"""The last by hand, which belongs to no trial."""
 
 
-def test_what_is_delivered_beyond_a_cap_is_found_out():
-    """Of one dose, and of any 24 hours."""
-    given = [Given(0.0, 60.0), Given(80_000.0, 60.0), Given(170_000.0, 60.0)]
-    check_caps("pump", given, 60.0, 120.0)
-    with pytest.raises(Violation):
-        check_caps("pump", given, 50.0, None)
-    with pytest.raises(Violation):
-        check_caps("pump", given, None, 110.0)
-
-
-def test_what_is_delivered_beyond_a_window_of_a_tank_is_found_out():
-    """Of all its pumps together, in any hour, and in the campaign."""
-    given = [Given(0.0, 60.0), Given(3000.0, 60.0), Given(6000.0, 60.0)]
-    check_windows("tank", given, [(3600.0, 120.0), (math.inf, 180.0), (86400.0, None)])
-    for window in ((3600.0, 110.0), (math.inf, 170.0)):
+@pytest.mark.parametrize(
+    ("check", "given", "fits", "wrong"),
+    [
+        (check_sends, SENT, [([5.0, 7.0, 2.5],)], [([5.0],), ([2.5, 5.0],), ([],)]),
+        (check_caps, DAY, [(60.0, 120.0)], [(50.0, None), (None, 110.0)]),
+        (check_windows, HOURS, [([(3600.0, 120.0), (math.inf, 180.0), (86400.0, None)],)],
+         [([(3600.0, 110.0)],), ([(math.inf, 170.0)],)]),
+        (check_trials, TRIALS, [(120.0,)], [(110.0,)]),
+    ],
+    ids=["intents", "a dose and 24 h", "any window", "a trial"],
+)  # fmt: skip
+def test_a_dose_without_an_intent_and_what_is_beyond_a_cap_are_found_out(check, given, fits, wrong):
+    """Each dose that leaves has its own intent, in their order; caps hold for one dose, any window and a trial."""
+    for limits in fits:
+        check("pump", given, *limits)
+    for limits in wrong:
         with pytest.raises(Violation):
-            check_windows("tank", given, [window])
-
-
-def test_what_is_delivered_beyond_a_cap_of_a_trial_is_found_out():
-    """Of all pumps together; what is given by hand belongs to none."""
-    given = [Given(0.0, 60.0, 1), Given(1.0, 60.0, 2), Given(2.0, 60.0, 2), Given(3.0, 200.0)]
-    check_trials("tank", given, 120.0)
-    with pytest.raises(Violation):
-        check_trials("tank", given, 110.0)
+            check("pump", given, *limits)
 
 
 def test_of_a_pump_that_runs_on_only_what_nobody_could_stop_is_left_out():
@@ -187,34 +178,32 @@ def test_a_computer_that_sleeps_already_sleeps_on():
     assert (computer.suspended_s, computer.asleep_until_s) == (130.0, begun_s + 130.0)
 
 
-def test_a_bus_is_not_quiet_whose_cable_was_pulled_since_anybody_looked():
+@pytest.fixture
+def trouble():
+    """Knows of one bus, to which everything is connected; nothing is wrong at 500 s."""
+    looking, station = object.__new__(Trouble), SimpleNamespace(units={1: SimpleNamespace(word_swap=False)})
+    looking._kernel, looking._mischief = SimpleNamespace(now_s=500.0), SimpleNamespace(disk_until_s=0.0)
+    assembly = SimpleNamespace(wire_faults={}, sensors={}, stations={"plc": station})
+    looking._plant = SimpleNamespace(cables={"plc": SimpleNamespace(plugged=True)}, assembly=assembly)
+    looking._bus_of, looking._bus_s, looking._deaf_s, looking._forged_s = {"probe": "plc"}, {}, {}, {}
+    looking._computer_s = 0.0
+    return looking
+
+
+def test_a_bus_is_not_quiet_whose_cable_was_pulled_since_anybody_looked(trouble):
     """Nothing is demanded of it, however seldom somebody looks in passing."""
-    cable, trouble = SimpleNamespace(plugged=True), object.__new__(Trouble)
-    trouble._kernel = SimpleNamespace(now_s=500.0)
-    trouble._plant = SimpleNamespace(
-        cables={"bus": cable}, assembly=SimpleNamespace(wire_faults={}, sensors={}, stations={})
-    )
-    trouble._mischief = SimpleNamespace(disk_until_s=0.0)
-    trouble._bus_of, trouble._bus_s, trouble._deaf_s, trouble._computer_s = {"pump": "bus"}, {}, {}, 0.0
-    assert trouble.quiet("pump")
-    cable.plugged = False
-    assert not trouble.quiet("pump")
+    assert trouble.quiet("probe")
+    trouble._plant.cables["plc"].plugged = False
+    assert not trouble.quiet("probe")
 
 
-def test_a_bus_is_not_honest_as_long_as_its_words_are_swapped():
+def test_a_bus_is_not_honest_as_long_as_its_words_are_swapped(trouble):
     """However long ago that began (seed 91002)."""
-    bank, trouble = SimpleNamespace(word_swap=True), object.__new__(Trouble)
-    stations, cables = {"plc": SimpleNamespace(units={1: bank})}, {"plc": SimpleNamespace(plugged=True)}
-    trouble._kernel = SimpleNamespace(now_s=500.0)
-    assembly = SimpleNamespace(wire_faults={}, sensors={}, stations=stations)
-    trouble._plant = SimpleNamespace(cables=cables, assembly=assembly)
-    trouble._mischief = SimpleNamespace(disk_until_s=0.0)
-    trouble._bus_of, trouble._forged_s, trouble._computer_s = {"probe": "plc"}, {"plc": 400.0}, 0.0
-    trouble.glance()
-    assert not trouble.honest("probe")
-    bank.word_swap, trouble._kernel.now_s = False, 600.0
-    trouble.glance()
-    assert trouble.honest("probe")
+    bank, trouble._forged_s = trouble._plant.assembly.stations["plc"].units[1], {"plc": 400.0}
+    for swapped, now_s in ((True, 500.0), (False, 600.0)):
+        bank.word_swap, trouble._kernel.now_s = swapped, now_s
+        trouble.glance()
+        assert trouble.honest("probe") == (not swapped)
 
 
 @pytest.fixture

@@ -42,23 +42,17 @@ def test_fault_22_a_refused_dose_is_booked_as_nothing(sim, campaign):
     assert len(dispensed(sim)) > known
 
 
-def test_a_pump_without_motor_supply_is_not_used(sim, campaign):
-    """`PV,?` is asked before each dose: without supply no dose is even intended, and the message names the voltage."""
-    sim.control({"fault": "pump", "bus": "ca", "unpowered": True})
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [({"fault": "dstart", "ml": 12.0}, "Dstart"), ({"fault": "pump", "unpowered": True}, "10.8 V")],
+    ids=["Dstart", "no motor supply"],
+)
+def test_fault_26_a_pump_that_would_dose_at_power_up_or_cannot_is_not_used(sim, campaign, fault, named):
+    """`Dstart` and `PV` are asked before each dose: none is even intended, and the message names what is wrong."""
+    sim.control({**fault, "bus": "ca"})
     next_trial(campaign, "FAILED")  # it may have been dosing already
     lost = next_trial(campaign, "FAILED")["trial"]
-    assert "10.8 V" in because(campaign, lost)
-    assert campaign.rows("SELECT 1 FROM doses WHERE trial = ?", lost) == []
-    sim.control({"clear": True})
-    assert next_trial(campaign, "RECORDED")["trial"] > lost
-
-
-def test_fault_26_a_pump_that_would_dose_at_power_up_is_not_used(sim, campaign):
-    """`Dstart` is not zero: no dose is even intended, and the message says what to send to the pump."""
-    sim.control({"fault": "dstart", "bus": "ca", "ml": 12.0})
-    next_trial(campaign, "FAILED")  # it may have been dosing already
-    lost = next_trial(campaign, "FAILED")["trial"]
-    assert "Dstart" in because(campaign, lost)
+    assert named in because(campaign, lost)
     assert campaign.rows("SELECT 1 FROM doses WHERE trial = ?", lost) == []
     sim.control({"clear": True})
     assert next_trial(campaign, "RECORDED")["trial"] > lost
