@@ -53,7 +53,7 @@ BY_TARIFF.tariff = SimpleNamespace(
 )
 
 
-def audited(change, said, meters, *, sound=True, awake=True):
+def assert_audit(change, said, meters, *, sound=True, awake=True):
     """Audit the two trials with this change; expect what is said to be wrong, or nothing where that is empty."""
     audit = Audit(SimpleNamespace(meters=meters, pumps={"acid_pump"}))
     with closing(sqlite3.connect(":memory:")) as connection:
@@ -82,7 +82,7 @@ def audited(change, said, meters, *, sound=True, awake=True):
 )
 def test_a_line_is_what_it_is_made_of(change, said):
     """Readings, doses, steps, what other trials have cost, and how long the campaign has waited."""
-    audited(change, said, METERS)
+    assert_audit(change, said, METERS)
 
 
 @pytest.mark.parametrize(("minute", "found"), [(31, True), (29, False), (5, True)])
@@ -92,7 +92,7 @@ def test_what_was_used_at_one_rate_costs_that_rate(minute, found):
     DELETE FROM trials WHERE trial = 2;
     UPDATE meter_readings SET at_s = 3480 WHERE meter = 'power' AND phase = 'before';
     INSERT INTO meter_readings VALUES (1, '(civil)', 'after', {60 * minute + 120 - 60 * (minute == 5)}, 3600, 0);"""  # noqa: S608 - ours
-    audited(change, r"400000 at 0\.2" if found else "", [BY_TARIFF], sound=False, awake=False)
+    assert_audit(change, r"400000 at 0\.2" if found else "", [BY_TARIFF], sound=False, awake=False)
 
 
 @pytest.mark.parametrize(("utc", "found"), [("10:07:30", 0), ("10:29:30", 0), ("10:30:30", 0), ("10:40", 1)])
@@ -102,4 +102,4 @@ def test_what_was_used_between_trials_at_one_rate_costs_that_rate(utc, found):
     UPDATE meter_readings SET at_s = 6900 WHERE meter = 'power' AND phase = 'after';
     DELETE FROM idle WHERE at_s = 5000;
     UPDATE idle SET quantity = 0.5, amount_micros = 150000, utc = '2026-01-01T{utc}+00:00' WHERE meter = 'power';"""  # noqa: S608 - ours
-    audited(change, r"150000 for 0\.5" if found else "", [BY_TARIFF], awake=False)
+    assert_audit(change, r"150000 for 0\.5" if found else "", [BY_TARIFF], awake=False)
