@@ -56,16 +56,27 @@ def install_plugin(directory: Path, module: str, source: str, name: str, attribu
     (info / "entry_points.txt").write_text(f"[rigctl.policies]\n{name} = {module}:{attribute}\n", encoding="utf-8")
 
 
-RAISES = """
-    from dataclasses import dataclass
+POLICY = """
+from dataclasses import dataclass
+from rigctl import Proposal
 
-    @dataclass(frozen=True)
-    class Raises:
-        name = "raises"
+@dataclass(frozen=True)
+class Policy:
+    name = "{name}"
 
-        def initial_state(self, problem):
-            return {}
+    def initial_state(self, problem):
+        return {{}}
 
-        def propose(self, state, problem, history, rng):
-            raise ZeroDivisionError("a bug of its own")
+    def propose(self, state, problem, history, rng):
+        trial = len(history) + 1
+{lines}
 """
+
+
+def install_policy(directory: Path, name: str, lines: str, before: str = "") -> None:
+    """As `install_plugin`, in `NAME_policy.py`: proposes by these lines, where `trial` is the next one's number."""
+    source = textwrap.dedent(before) + POLICY.format(name=name, lines=textwrap.indent(textwrap.dedent(lines), " " * 8))
+    install_plugin(directory, f"{name.replace('-', '_')}_policy", source, name, "Policy")
+
+
+RAISES = 'raise ZeroDivisionError("a bug of its own")'

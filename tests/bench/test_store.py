@@ -20,7 +20,7 @@ from rigctl.bench.running.simulate import run_cell
 from rigctl.bench.running.store import Store, code_version, load
 from rigctl.errors import UsageError
 from rigctl.plugins import need
-from tests.bench.players import QUICK, RAISES, install_plugin, quick_cell
+from tests.bench.players import QUICK, RAISES, install_policy, quick_cell
 from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
@@ -61,14 +61,14 @@ def test_worker_processes_give_the_same_tables(tmp_path):
 @pytest.mark.slow
 def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch, golden: Golden):
     """A third party's bug is reported with its traceback; all other cells finish, and the failed one is tried again."""
-    install_plugin(tmp_path, "faulty_policy", RAISES, "raises", "Raises")
+    install_policy(tmp_path, "raises", RAISES)
     monkeypatch.syspath_prepend(tmp_path)
     grid, store = quick_grid(2, PolicySpec("faulty", "raises"), QUICK), Store(tmp_path / "out")
     ran = run_grid(grid, grid.cells(), store)
     assert (ran.finished, [o.cell.policy.label for o in ran.failed]) == (2, ["faulty", "faulty"])
     golden(ran.failed[0].error)
     told = (tmp_path / "out" / "failed" / f"{ran.failed[0].cell.id}.txt").read_text()
-    assert "faulty_policy.py" in told
+    assert "raises_policy.py" in told
     assert run_grid(grid, grid.cells(), store).skipped == 2
 
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from rigctl.bench.running.store import code_version
-from tests.bench.players import RAISES, install_plugin
+from tests.bench.players import RAISES, install_policy
 from tests.golden import Golden
 from tests.system.stack import WITHIN_S, wait_until
 
@@ -169,7 +169,7 @@ def test_policies_play_drawn_problems(bench):
 
 def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden: Golden):
     """The cell, the error and where the traceback is; other cells go on."""
-    install_plugin(bench.folder, "faulty_policy", RAISES, "raises", "Raises")
+    install_policy(bench.folder, "raises", RAISES)
     monkeypatch.syspath_prepend(bench.folder)
     answer = bench.rigctl(*QUICK, "--policy", "raises", "--seeds", "1", "--out", "results", "--json", code=1)
     assert (answer.json["finished"], len(answer.json["failed"])) == (1, 1)

@@ -4,33 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
-import textwrap
 
 import pytest
 
-from tests.bench.players import RAISES, install_plugin
+from tests.bench.players import RAISES, install_plugin, install_policy
 from tests.console.conftest import BENCH
 from tests.golden import Golden
 
-WRONG = """
-    from dataclasses import dataclass
-    from rigctl import Proposal
 
-    @dataclass(frozen=True)
-    class Wrong:
-        name = "wrong"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            return Proposal(1, "wrong", "p", %s, %s, "because"), {}
-"""
-
-
-def use(bench, monkeypatch, name, attribute, source):
+def use(bench, monkeypatch, name, install, *source):
     """The bench by hand with that plug-in's policy."""
-    install_plugin(bench.folder, f"{name}_policy", textwrap.dedent(source), name, attribute)
+    install(bench.folder, *source)
     monkeypatch.syspath_prepend(bench.folder)
     monkeypatch.delitem(sys.modules, f"{name}_policy", raising=False)
     bench.write("other.yaml", BENCH.replace("{name: explore-then-commit, tolerance: 0.05}", f"{{name: {name}}}"))
@@ -43,7 +27,8 @@ def use(bench, monkeypatch, name, attribute, source):
 )
 def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set, setting, golden: Golden):
     """As in a running campaign: something safe instead, and the reason says so."""
-    use(bench, monkeypatch, "wrong", "Wrong", WRONG % (control_set, setting))
+    proposes = f'return Proposal(1, "wrong", "p", {control_set}, {setting}, "because"), {{}}'
+    use(bench, monkeypatch, "wrong", install_policy, "wrong", proposes)
     answer = bench.rigctl("suggest", "other.yaml", "--json").json
     assert "PolicyError" in answer["technical"]
     golden(answer["reason"])
@@ -53,7 +38,7 @@ def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set,
 
 def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch, golden: Golden):
     """The error is told, no traceback."""
-    use(bench, monkeypatch, "raises", "Raises", RAISES)
+    use(bench, monkeypatch, "raises", install_policy, "raises", RAISES)
     answer = bench.rigctl("suggest", "other.yaml", "--json").json
     assert answer["control_set"] == list(answer["setpoints"])
     golden(answer["technical"])
@@ -66,7 +51,7 @@ def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, mo
 )
 def test_a_plug_in_that_cannot_be_loaded_is_named(bench, monkeypatch, source, told, golden: Golden):
     """Its entry point, what is wrong, and what to do; exit 2."""
-    use(bench, monkeypatch, "odd", "Odd", source)
+    use(bench, monkeypatch, "odd", install_plugin, "odd_policy", source, "odd", "Odd")
     error = bench.rigctl("check", "other.yaml", code=2).err
     assert '"odd"' in error
     assert told in error

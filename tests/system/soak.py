@@ -30,7 +30,7 @@ from rigctl.campaign import control
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.errors import RigctlError
-from tests.bench.players import install_plugin
+from tests.bench.players import install_policy
 from tests.simulated import SimHandle, start_sim
 
 CONFIG = Path(__file__).parents[2] / "config" / "lathe.yaml"
@@ -41,21 +41,10 @@ CHANGES = (
     ("budget: 100 EUR", "budget: 1000000 EUR"),
 )
 IN_TURN = """
-    from dataclasses import dataclass
-    from rigctl import Proposal
-
-    @dataclass(frozen=True)
-    class InTurn:
-        name = "in-turn"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            sets = problem.space.control_sets
-            chosen = len(history) % len(sets)
-            setting = tuple(float(u) for u in rng.random(len(sets[chosen].indices)))
-            return Proposal(len(history) + 1, self.name, "explore", chosen, setting, "its turn"), {}
+    sets = problem.space.control_sets
+    chosen = len(history) % len(sets)
+    setting = tuple(float(u) for u in rng.random(len(sets[chosen].indices)))
+    return Proposal(trial, self.name, "explore", chosen, setting, "its turn"), {}
 """
 MEMORY, P99_S, WORST_S = 0.05, 0.050, 0.500
 SPARE = 2
@@ -69,7 +58,7 @@ def started(folder: Path, sim: SimHandle, trials: int) -> subprocess.Popen[bytes
         assert old in text, old
         text = text.replace(old, new)
     (folder / "lathe.yaml").write_text(text, encoding="utf-8")
-    install_plugin(folder, "in_turn_policy", IN_TURN, "in-turn", "InTurn")
+    install_policy(folder, "in-turn", IN_TURN)
     command = [sys.executable, "-m", "rigctl", "run", str(folder / "lathe.yaml"), "--state", str(folder / "state")]
     command += ["--json", "--max-trials", str(trials), *sim.options]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])

@@ -13,61 +13,31 @@ from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import rig_factory
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
-from tests.bench.players import install_plugin
+from tests.bench.players import install_policy
 from tests.campaign.bad_policies import Bad
 from tests.system.stack import greenhouse
 
 pytestmark = pytest.mark.system
 
-ASTRAY = '''
-    """A policy of somebody else's that is not to be trusted."""
-    import math
-    from dataclasses import dataclass
-    from rigctl import Proposal
-
-    @dataclass(frozen=True)
-    class Astray:
-        name = "astray"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            trial = len(history) + 1
-            setting = {1: (math.nan,), 2: (1.5,), 3: (0.5,), 4: (-1e300,), 5: (0.5, 0.5)}.get(trial, (0.25,))
-            if trial == 6:
-                raise ZeroDivisionError("somebody else's mistake")
-            chosen = 99 if trial == 7 else 0
-            return Proposal(trial, self.name, "lost", chosen, setting, "because"), {}
-'''
-ROTTEN = '''
-    """A policy of somebody else's that breaks whatever it runs in."""
-    import ctypes
-    import os
-    from dataclasses import dataclass
-    from rigctl import Proposal
-
-    LOCKED = ctypes.PyDLL(None)
-
-    @dataclass(frozen=True)
-    class Rotten:
-        name = "rotten"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            trial = len(history) + 1
-            if trial == 2:
-                ctypes.string_at(0)
-            if trial == 4:
-                return {}["no such key"]
-            if trial == 5:
-                os._exit(3)
-            if trial == 6:
-                LOCKED.sleep(8)
-            return Proposal(trial, self.name, "rotten", 0, (trial / 10,), "because"), {}
-'''
+ASTRAY = """
+    setting = {1: (math.nan,), 2: (1.5,), 3: (0.5,), 4: (-1e300,), 5: (0.5, 0.5)}.get(trial, (0.25,))
+    if trial == 6:
+        raise ZeroDivisionError("somebody else's mistake")
+    return Proposal(trial, self.name, "lost", 99 if trial == 7 else 0, setting, "because"), {}
+"""
+"""Not to be trusted."""
+ROTTEN = """
+    if trial == 2:
+        ctypes.string_at(0)
+    if trial == 4:
+        return {}["no such key"]
+    if trial == 5:
+        os._exit(3)
+    if trial == 6:
+        ctypes.PyDLL(None).sleep(8)
+    return Proposal(trial, self.name, "rotten", 0, (trial / 10,), "because"), {}
+"""
+"""Breaks whatever it runs in."""
 WRONG = {
     1: "b: got nan on the unit cube",
     2: "b: got 1.5 on the unit cube",
@@ -83,9 +53,16 @@ def installed(tmp_path):
     """Where those policies are installed, each as a distribution of its own."""
     site = tmp_path / "site"
     site.mkdir()
-    for name, code in {"astray": ASTRAY, "rotten": ROTTEN}.items():
-        install_plugin(site, name, code, name, name.capitalize())
+    for name, lines in {"astray": ASTRAY, "rotten": ROTTEN}.items():
+        install_policy(site, name, lines, "import ctypes, math, os")
     return str(site)
+
+
+def agrees(stack, state, installed, trials):
+    """Replay comes to the same decisions."""
+    replayed = stack.rigctl("replay", "--state", state, "--json", PYTHONPATH=installed)
+    assert replayed.wait() == 0, replayed.said
+    assert replayed.answer == {"trials": trials, "agree": trials, "differing": [], "other_code": []}
 
 
 def test_fault_42_a_proposal_that_cannot_be_played_is_replaced(stack, tmp_path, installed):
@@ -102,9 +79,7 @@ def test_fault_42_a_proposal_that_cannot_be_played_is_replaced(stack, tmp_path, 
     ranges = {"b": (5, 60), "nh4": (0.1, 4), "k": (1, 12)}
     assert len(imposed) == len(trials)
     assert all(ranges[r["variable"]][0] <= r["setpoint"] <= ranges[r["variable"]][1] for r in imposed)
-    replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
-    assert replayed.wait() == 0, replayed.said
-    assert replayed.answer == {"trials": 8, "agree": 8, "differing": [], "other_code": []}
+    agrees(stack, tmp_path / "state", installed, 8)
 
 
 def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decision(stack, tmp_path, installed):
@@ -123,12 +98,10 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     details = [r["detail"] for r in run.rows("SELECT detail FROM alarms WHERE source = 'policy rotten' ORDER BY id")]
     assert ["Segmentation fault" in d for d in details] == [True, False, False]
     assert "KeyError" in details[1]
-    assert "rotten.py" in details[1]
+    assert "rotten_policy.py" in details[1]
     assert len(run.alarms(kind="timed-out", source="policy rotten", severity="MAJOR")) == 2
     assert run.answer["worst_tick_delay_s"] < 4.0
-    replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
-    assert replayed.wait() == 0, replayed.said
-    assert replayed.answer == {"trials": 7, "agree": 7, "differing": [], "other_code": []}
+    agrees(stack, tmp_path / "state", installed, 7)
 
 
 async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):
