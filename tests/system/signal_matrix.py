@@ -15,30 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import safe_file
-from tests.bench.players import install_plugin
+from tests.bench.players import install_policy
 from tests.simulated import SimHandle, at_rest, start_sim
 from tests.system.stack import WITH_CALCIUM, Process, Stack, greenhouse, wait_until
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL")
 VALVES = (("b", "nh4", "k"),)
-SLOW = '''
-    """A policy that takes its time from the second decision on."""
-    import time
-    from dataclasses import dataclass
-    from rigctl import Proposal
-
-    @dataclass(frozen=True)
-    class Slow:
-        name = "slow"
-
-        def initial_state(self, problem):
-            return {}
-
-        def propose(self, state, problem, history, rng):
-            if len(history):
-                time.sleep(60.0)
-            return Proposal(len(history) + 1, self.name, "slow", 0, (0.5, 0.5, 0.5), "because"), {}
-'''
+SLOW = """
+    if trial > 1:
+        time.sleep(60.0)
+    return Proposal(trial, self.name, "slow", 0, (0.5, 0.5, 0.5), "because"), {}
+"""
+"""A policy that takes its time from the second decision on."""
 
 
 @dataclass(frozen=True)
@@ -72,17 +60,14 @@ class Bench:
 
     def settling(self, config: Path) -> Process:
         """A trial that settles, with its valves on."""
-        run = self.run(config)
-        run.until(lambda: run.count("RUNNING"), "a trial that settles")
+        run = self.stack.settling(config, self.state)
         assert not is_safe(self.sim)
         return run
 
     def crashed(self) -> Path:
         """Valves on and nobody there; its configuration."""
         config = self.config(camera_s=8.0)
-        run = self.settling(config)
-        run.process.kill()
-        run.wait()
+        self.settling(config).kill()
         return config
 
     def slowly(self, bus: str, seconds: float) -> None:
@@ -150,7 +135,7 @@ def deciding(bench: Bench) -> Process:
     """While the policy decides, with the last trial's setting still imposed."""
     site = bench.stack.directory / "site"
     site.mkdir()
-    install_plugin(site, "slow", SLOW, "slow", "Slow")
+    install_policy(site, "slow", SLOW, "import time")
     run = bench.run(bench.config(settle_s=0.2, policy={"name": "slow"}), PYTHONPATH=str(site))
     run.until(lambda: run.count("RECORDED"), "a second decision")
     return run
@@ -170,8 +155,7 @@ def settling(bench: Bench) -> Process:
 
 def closing(bench: Bench) -> Process:
     """On the way to the safe state at the end, at a PLC that takes its time."""
-    run = bench.run(bench.config(settle_s=1.0), "--max-trials", 1)
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run = bench.stack.settling(bench.config(settle_s=1.0), bench.state, "--max-trials", 1)
     bench.slowly("plc", 0.03)
     run.until(lambda: run.count("RECORDED"), "its record")
     return run

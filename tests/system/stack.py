@@ -112,6 +112,11 @@ class Process:
         """Its exit code."""
         return self.process.wait(within_s)
 
+    def kill(self) -> int:
+        """End it without a word, and wait until it is gone."""
+        self.process.kill()
+        return self.wait()
+
     def end(self) -> None:
         """End it, whatever it does; harmless when it has ended."""
         if self.alive:
@@ -119,8 +124,7 @@ class Process:
             try:
                 self.process.wait(WITHIN_S)
             except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait(WITHIN_S)
+                self.kill()
 
     def until(self, happened: Callable[[], T], what: str) -> T:
         """As `wait_until`, but fails at once if the process ends first."""
@@ -236,6 +240,12 @@ class Stack:
         """Start `rigctl run` on the simulated rig, else as `rigctl` does; `buses`: URLs instead of its own."""
         options = bus_options({**self.sim.buses, **(buses or {})})
         return self.rigctl("run", config, "--state", state, "--json", *options, *arguments, state=state, **how)
+
+    def settling(self, config: Path, state: Path, *arguments: object, **how: Any) -> Process:
+        """As `run`, once a trial settles."""
+        run = self.run(config, state, *arguments, **how)
+        run.until(lambda: run.count("RUNNING"), "a trial that settles")
+        return run
 
     def end(self) -> None:
         """End whatever still runs."""

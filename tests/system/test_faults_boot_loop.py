@@ -17,13 +17,11 @@ def test_fault_31_a_boot_loop_holds_safe_until_a_person_says_go_on(sim, stack, t
     """Killed with its valves open, made safe as its service does; the next start moves nothing until `resume`."""
     config = greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="10000 min", edit=impatient)
     state = tmp_path / "state"
-    run = stack.run(config, state)
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run = stack.settling(config, state)
     assert {
         path.name: path.stat().st_mode & 0o77 for path in (state, *state.iterdir()) if path.stat().st_mode & 0o77
     } == {}
-    run.process.kill()
-    run.wait()
+    run.kill()
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
     assert stack.rigctl("safe", "--if-left-driven", "--state", state, "--json").wait() == 0
     assert sim.state()["plant"]["setpoints"] == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from contextlib import closing
 from dataclasses import replace
 
@@ -110,8 +109,7 @@ def test_fault_67_two_campaigns_on_one_server_are_refused(sim, stack, tmp_path):
         assert rows(tmp_path / "second", "SELECT 1 FROM trials") == []
         assert len(other.state()["writes"]["plc"]) == writes
         next_trial(first, "RECORDED")
-        first.process.send_signal(signal.SIGKILL)
-        first.wait()
+        first.kill()
         third = stack.run(config, tmp_path / "second", buses={**other.buses, "plc": plc})
         next_trial(third, "RECORDED")
     finally:

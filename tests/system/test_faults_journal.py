@@ -144,8 +144,7 @@ def test_fault_79_after_a_crash_a_lost_log_is_missed(sim, stack, tmp_path):
     config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
     run = stack.run(config, state)
     next_trial(run, "RECORDED")
-    run.process.kill()
-    run.wait()
+    run.kill()
     (state / "journal.sqlite-wal").unlink()
     left = (state / "journal.sqlite").read_bytes()
     again = stack.run(config, state)

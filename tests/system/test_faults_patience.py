@@ -64,14 +64,12 @@ def test_fault_30_a_campaign_that_hangs_is_ended_by_its_watchdog_and_made_safe_b
         manager.bind(str(tmp_path / "notify"))
         manager.settimeout(WITHIN_S)
         config = greenhouse(tmp_path / "rig.yaml", settle="100 min")
-        run = stack.run(config, tmp_path / "state", NOTIFY_SOCKET=str(tmp_path / "notify"))
-        run.until(lambda: run.count("RUNNING"), "a trial that settles")
+        run = stack.settling(config, tmp_path / "state", NOTIFY_SOCKET=str(tmp_path / "notify"))
         while manager.recv(64) != b"WATCHDOG=1":
             pass
         run.process.send_signal(signal.SIGSTOP)
         starved(manager)
-        run.process.send_signal(signal.SIGKILL)
-        run.process.wait()
+        run.kill()
     assert sim.state()["plant"]["setpoints"] != {}
     sim.fault_begins()
     again = stack.run(config, tmp_path / "state")

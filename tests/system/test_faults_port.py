@@ -54,8 +54,7 @@ def test_a_port_left_by_a_killed_campaign_is_free_again(sim, stack, tmp_path):
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     next_trial(run, "RECORDED")
     port.chmod(0o666)
-    run.process.kill()
-    run.process.wait()
+    run.kill()
     assert sim.wait_for(lambda _: intrude(port) == 0, "an open port")
 
 

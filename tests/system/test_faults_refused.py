@@ -90,8 +90,7 @@ def driven(plc, tmp_path):
     yield lambda *words: stack.rigctl(*words, "--state", state, state=state), run
     for process in stack.processes:  # one that stays would stay for ever: its PLC ends with the test
         if process.alive:
-            process.process.kill()
-            process.wait()
+            process.kill()
 
 
 def soon(seen, what):
@@ -254,8 +253,7 @@ def test_fault_89_a_campaign_that_answers_is_asked_and_not_killed(driven, plc, g
 def test_fault_82_safe_by_itself_stays_until_the_valve_is_shut(driven, plc, how):
     """After a crash `rigctl safe` tries until the coil is off, and exits by that."""
     rigctl, run = driven
-    run.process.kill()
-    run.wait()
+    run.kill()
     plc.refuses = EXP_SLAVE_DEVICE_BUSY
     safe = rigctl(*how, "--json")
     soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
@@ -271,8 +269,7 @@ def test_fault_82_safe_by_itself_stays_until_the_valve_is_shut(driven, plc, how)
 def test_fault_82_a_signal_ends_safe_by_itself_once_it_has_said_what_is_not(driven, plc):
     """Exit 1, with the names; a terminal that is closed does not end it."""
     rigctl, run = driven
-    run.process.kill()
-    run.wait()
+    run.kill()
     plc.refuses = EXP_ACKNOWLEDGE
     safe = rigctl("safe", "--json")
     soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
@@ -296,8 +293,7 @@ STARTS = {
 def refused(driven, plc, tmp_path):
     """Starts after a crash that left the valve on, each refused for a mistyped word while the PLC refuses writes."""
     run, before, config = driven[1], tmp_path / "rig.yaml", tmp_path / "changed.yaml"
-    run.process.kill()
-    run.wait()
+    run.kill()
     config.write_text(before.read_text(encoding="utf-8").replace("budget: 1000 EUR", "budget: 1000 kg"), "utf-8")
     plc.refuses = EXP_ACKNOWLEDGE
     stack, known = Stack(None, tmp_path), {"BEFORE": before, "CONFIG": config, "STATE": tmp_path / "state"}
@@ -309,8 +305,7 @@ def refused(driven, plc, tmp_path):
         yield started
     finally:
         for process in started.values():
-            process.process.kill()
-            process.wait()
+            process.kill()
 
 
 def test_fault_82_a_start_that_is_refused_after_a_crash_stays_until_the_valve_is_shut(refused, plc):

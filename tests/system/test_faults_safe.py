@@ -31,10 +31,7 @@ def place(stack, tmp_path) -> Iterator[Path]:
 
 def crashed(sim, stack, config, state) -> None:
     """A campaign died in mid-trial and left its valves on."""
-    run = stack.run(config, state)
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
-    run.process.kill()
-    run.wait()
+    stack.settling(config, state).kill()
     assert not is_safe(sim)
 
 
@@ -173,8 +170,7 @@ def test_safe_names_who_holds_a_port(sim, stack, tmp_path, config):
 
 def test_fault_58_safe_waits_for_the_campaigns_report(sim, stack, tmp_path, config, golden: Golden):
     """A live campaign whose actuators do not confirm: exit 1 and their names, once the campaign has tried."""
-    run = stack.run(config, tmp_path / "state")
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run = stack.settling(config, tmp_path / "state")
     sim.control({"fault": "drop_reply", "bus": "plc", "count": -1})
     safe = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
     assert safe.wait() == 1

@@ -48,8 +48,7 @@ def resumes(stack, config, state) -> None:
 def test_fault_29_sigterm_while_settling_is_safe_within_two_seconds(sim, stack, tmp_path):
     """SIGTERM in mid-trial: valves let go within 2 s of wall time, the trial is closed and charged, `run` resumes."""
     config = greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="100 min")
-    run = stack.run(config, tmp_path / "state")
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run = stack.settling(config, tmp_path / "state")
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
     told_s = rig_time_s()
     sim.fault_begins()
@@ -92,10 +91,8 @@ def test_fault_29_sigterm_in_mid_dose_stops_the_pump(sim, stack, tmp_path):
 def test_fault_27_a_missing_meter_does_not_keep_valves_open_after_a_kill(sim, stack, tmp_path):
     """Killed while valves are open, and the power meter is gone at the next start: it fails, but all valves let go."""
     config = greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="100 min")
-    run = stack.run(config, tmp_path / "state")
-    run.until(lambda: run.count("RUNNING"), "a trial that settles")
-    run.process.kill()
-    run.wait()
+    run = stack.settling(config, tmp_path / "state")
+    run.kill()
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
     gone = {"mains": f"modbus_rtu://{tmp_path}/gone?baud=2400"}
     again = stack.run(config, tmp_path / "state", buses=gone)
