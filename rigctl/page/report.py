@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, Final
@@ -32,12 +32,12 @@ from rigctl.page.render import asset, environment, worth_of
 from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import drawing
+from rigctl.provenance import libraries
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.text import set_label, shown_name, shown_unit
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
-DECIDING: Final = ("numpy", "scipy", "scikit-learn")
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "RECORDED": "gave an outcome",
@@ -158,7 +158,7 @@ def report(
         unguarded=_unguarded(loaded),
         acts=reader.people.acts()[-MOST:],
         versions=summary.versions(),
-        code=_code(),
+        code={"Python": platform.python_version(), "rigctl": version("rigctl"), **libraries()},
         policy=loaded.policy_name,
         config=reader.campaign().config_text or loaded.text,
     )
@@ -176,16 +176,6 @@ def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: S
     unit = shown_unit(loaded.outcome_unit)
     found, names = changes(loaded, history, state, priced), loaded.problem.space.units
     return shown(found, currency=loaded.currency, unit=unit, names=names)
-
-
-def _code() -> Mapping[str, str]:
-    found = {"Python": platform.python_version()}
-    for name in ("rigctl", *DECIDING):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def document(found: Report) -> str:
