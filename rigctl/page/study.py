@@ -9,7 +9,6 @@ import numpy as np
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import came_of_row, flips_of, prices, situation_before
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.aftermath import told
@@ -71,18 +70,6 @@ def past(reader: Reader, loaded: LoadedConfig) -> StudyPast:
         return StudyPast(least)
     spec = campaign_spec(loaded)
     return StudyPast(least, last, situation_before(reader, spec, last), prices(reader, spec))
-
-
-def study(reader: Reader, loaded: LoadedConfig) -> Study:
-    """Work out of a journal what the model says now; takes seconds.
-
-    Raises:
-        JournalError: it cannot be read.
-    """
-    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-    known = past(reader, loaded)
-    with remembering(reader.directory, history):
-        return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
 
 
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: StudyPast | None = None) -> Study:

@@ -2,7 +2,7 @@
 
     python -m tests.bench.measure_categories SEED ...
 
-Plays the default on each problem (`rigctl.bench.problems.drawn.categorical`) twice: told which variables are
+Plays the default on each problem (`categorical`) twice: told which variables are
 categories, and told that they are whole numbers. Prints how much worse the recommended setting, and the best one
 played, truly are than the best of all by brute force; shares of the distance from the mean of the cube to the best.
 """
@@ -10,10 +10,12 @@ played, truly are than the best of all by brute force; shares of the distance fr
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 
-from rigctl.bench.problems.drawn import categorical, drawn
+from rigctl.bench.problems.drawn import drawn
+from rigctl.bench.problems.families import Rng
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.simulate import in_cube, initial, one_thread, simulate
 from rigctl.core.advice.recommend import recommend
@@ -21,9 +23,42 @@ from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.marginals.families import Discrete
+from rigctl.core.experiment.space import Variable
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 
 SETTINGS, NODES = 2048, 128
+
+
+def categorical(seed: int, *, numbered: bool = False) -> BenchProblem:
+    """Return the drawn problem of that seed with categories for a third of its variables, at least one.
+
+    Each has three to six levels, which stand for evenly spaced values of the variable in an order that is drawn.
+    `numbered`, policies are told that they are whole numbers. There is no truth.
+    """
+    first, rng = drawn(seed, solved=False).bench, np.random.default_rng(np.random.SeedSequence([seed, 30]))
+    d = first.space.dimension
+    places, variables = {}, list(first.space.variables)
+    for column in sorted(rng.choice(d, max(1, d // 3), replace=False).tolist()):
+        count = int(rng.integers(3, 7))
+        places[column] = rng.permutation((np.arange(count) + 0.5) / count)
+        words = tuple(chr(ord("A") + level) for level in range(count))
+        shares = Discrete.levels(rng.dirichlet(np.ones(count)).tolist())
+        category = Variable.category(variables[column].name, words, shares)
+        variables[column] = replace(category, levels=()) if numbered else category
+
+    def placed(x: FloatArray) -> FloatArray:
+        x = np.array(x, dtype=float)
+        for column, of in places.items():
+            x[:, column] = of[np.rint(x[:, column] * (len(of) - 1)).astype(int)]
+        return first.objective(x)
+
+    space = replace(first.space, variables=tuple(variables))
+
+    def snapped_points(of: Rng) -> FloatArray:
+        return snapped(of.random((5, d)), space.steps)
+
+    return replace(first, objective=placed, space=space, initial=snapped_points)
 
 
 def values(bench: BenchProblem, control_set: int, settings: FloatArray) -> FloatArray:

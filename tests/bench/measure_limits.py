@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from rigctl.bench.problems.drawn import drawn, limited
+from rigctl.bench.problems.drawn import drawn, placed
+from rigctl.bench.problems.families import families
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.simulate import in_cube, one_thread, simulate
 from rigctl.core.advice.recommend import recommend
@@ -24,6 +25,7 @@ from rigctl.core.asking import Played, trial_rng
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.policy import Policy
+from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.random_search import RandomSearch
@@ -36,6 +38,28 @@ WAYS: Mapping[str, tuple[Policy, bool]] = {
     "ignoring": (LikelyMaximisers(), False),
 }
 """By name a policy, and whether it is told of the limit."""
+
+
+def limited(seed: int) -> BenchProblem:
+    """Return the drawn problem of that seed with a second outcome, which has a limit.
+
+    That outcome is another drawn function of some of the variables, with as large a range and as much noise as the
+    first. Three to six of ten points of the cube, evenly chosen, are below the limit.
+    """
+    first, rng = drawn(seed).bench, np.random.default_rng(np.random.SeedSequence([seed, 29]))
+    d, known = first.space.dimension, families()
+    family = known[str(rng.choice([name for name, one in known.items() if one.least <= d]))]
+    objective = placed(family.make(int(rng.integers(family.least, min(family.most, d) + 1)), rng), 0, rng)
+    columns = rng.permutation(d)[: objective.dimension]
+    cube = sobol(d, 1 << 11)
+    own = objective(cube[:, columns])
+    scale = float(np.ptp(first.objective(cube)) / np.ptp(own))
+    limit = scale * float(np.quantile(own, rng.uniform(0.3, 0.6)))
+
+    def both(x: FloatArray) -> FloatArray:
+        return np.stack([first.objective(x), scale * objective(np.asarray(x)[:, columns])], axis=1)
+
+    return replace(first, objective=both, further=(FurtherOutcome("y2", maximise=False, at_most=limit),))
 
 
 @dataclass(frozen=True)

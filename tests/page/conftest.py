@@ -10,15 +10,25 @@ import pytest
 
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.reader import at_one_instant
+from rigctl.campaign.learned import remembering
 from rigctl.campaign.status import Status, asked
 from rigctl.console.assemble import open_campaign
 from rigctl.page.facts import gather
 from rigctl.page.render import sections
+from rigctl.page.study import past, study_of, with_flips
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 from tests.fixtures import FINISHED, unpacked
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def study(reader, loaded):
+    """What the model says now of a journal, flips and all."""
+    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    known = past(reader, loaded)
+    with remembering(reader.directory, history):
+        return with_flips(study_of(loaded, history, reader.policy_state() or {}, known), loaded, known)
 
 
 @pytest.fixture(scope="session")

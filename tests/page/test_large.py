@@ -9,8 +9,7 @@ import pytest
 from rigctl.page import render
 from rigctl.page.render import page, sections, series
 from rigctl.page.shown import Course
-from rigctl.page.study import study
-from tests.page.conftest import told
+from tests.page.conftest import study, told
 from tests.page.test_render import FIRST_VIEW
 
 TRIALS = 20_000

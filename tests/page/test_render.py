@@ -10,12 +10,11 @@ from rigctl.campaign.status import Status
 from rigctl.page import render
 from rigctl.page.facts import gather
 from rigctl.page.render import SECTIONS, page, sections, series
-from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import make_decision, record_trial
 from tests.golden import Golden
-from tests.page.conftest import NOON, told
+from tests.page.conftest import NOON, study, told
 
 FIRST_VIEW = 150_000
 """Bytes of everything a first look needs."""

@@ -14,14 +14,13 @@ from rigctl.page.facts import gather
 from rigctl.page.figures import why_axis
 from rigctl.page.render import sections
 from rigctl.page.shown import Phase, Study, Supply
-from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import LINES, STEPS, record_trial
 from tests.console.conftest import BENCH, TRIALS, Bench
 from tests.fixtures import UNFINISHED, unpacked
 from tests.golden import Golden
-from tests.page.conftest import NOON, told
+from tests.page.conftest import NOON, study, told
 
 
 def text_of(html):

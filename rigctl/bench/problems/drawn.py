@@ -18,12 +18,11 @@ from rigctl.bench.problems.functions import Objective, alone
 from rigctl.bench.problems.problem import BenchProblem, LinearCost, Noise, TrialCosts
 from rigctl.bench.problems.terms import Natural, Terms, curve_terms
 from rigctl.bench.problems.truth import ProblemTruth
-from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
-from rigctl.core.experiment.marginals.families import Discrete, TruncatedNormal
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions
+from rigctl.core.experiment.marginals.families import TruncatedNormal
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 
 PREFIX = "drawn-"
@@ -82,7 +81,7 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
     matter = int(of_family.integers(least, most + 1))
     d = int(np.clip(matter + of_space.integers(0, 9), max(FEWEST, matter), MOST))
     little = int(of_space.integers(0, d - matter + 1))
-    objective = _placed(known[family].make(matter, of_family), little, of_family)
+    objective = placed(known[family].make(matter, of_family), little, of_family)
     marginals = _marginals(d, of_space)
     inner = of_space.permutation(d)
     sets = _control_sets(d, sorted(np.argsort(inner)[:matter].tolist()), of_space)
@@ -106,59 +105,6 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
         checkpoints=4,
     )
     return Drawn(seed, family, kind, of_class, additive, d - matter, budget, bench)
-
-
-def limited(seed: int) -> BenchProblem:
-    """Return the drawn problem of that seed with a second outcome, which has a limit.
-
-    That outcome is another drawn function of some of the variables, with as large a range and as much noise as the
-    first. Three to six of ten points of the cube, evenly chosen, are below the limit.
-    """
-    first, rng = drawn(seed).bench, np.random.default_rng(np.random.SeedSequence([seed, 29]))
-    d, known = first.space.dimension, families()
-    family = known[str(rng.choice([name for name, one in known.items() if one.least <= d]))]
-    objective = _placed(family.make(int(rng.integers(family.least, min(family.most, d) + 1)), rng), 0, rng)
-    columns = rng.permutation(d)[: objective.dimension]
-    cube = sobol(d, 1 << 11)
-    own = objective(cube[:, columns])
-    scale = float(np.ptp(first.objective(cube)) / np.ptp(own))
-    limit = scale * float(np.quantile(own, rng.uniform(0.3, 0.6)))
-
-    def both(x: FloatArray) -> FloatArray:
-        return np.stack([first.objective(x), scale * objective(np.asarray(x)[:, columns])], axis=1)
-
-    return replace(first, objective=both, further=(FurtherOutcome("y2", maximise=False, at_most=limit),))
-
-
-def categorical(seed: int, *, numbered: bool = False) -> BenchProblem:
-    """Return the drawn problem of that seed with categories for a third of its variables, at least one.
-
-    Each has three to six levels, which stand for evenly spaced values of the variable in an order that is drawn.
-    `numbered`, policies are told that they are whole numbers. There is no truth.
-    """
-    first, rng = drawn(seed, solved=False).bench, np.random.default_rng(np.random.SeedSequence([seed, 30]))
-    d = first.space.dimension
-    places, variables = {}, list(first.space.variables)
-    for column in sorted(rng.choice(d, max(1, d // 3), replace=False).tolist()):
-        count = int(rng.integers(3, 7))
-        places[column] = rng.permutation((np.arange(count) + 0.5) / count)
-        words = tuple(chr(ord("A") + level) for level in range(count))
-        shares = Discrete.levels(rng.dirichlet(np.ones(count)).tolist())
-        category = Variable.category(variables[column].name, words, shares)
-        variables[column] = replace(category, levels=()) if numbered else category
-
-    def placed(x: FloatArray) -> FloatArray:
-        x = np.array(x, dtype=float)
-        for column, of in places.items():
-            x[:, column] = of[np.rint(x[:, column] * (len(of) - 1)).astype(int)]
-        return first.objective(x)
-
-    space = replace(first.space, variables=tuple(variables))
-
-    def snapped_points(of: Rng) -> FloatArray:
-        return snapped(of.random((5, d)), space.steps)
-
-    return replace(first, objective=placed, space=space, initial=snapped_points)
 
 
 def _marginals(d: int, rng: Rng) -> list[TruncatedNormal]:
@@ -230,7 +176,7 @@ class Moved:
         return self.shift + self.stretch * nodes, weights
 
 
-def _placed(base: Objective, little: int, rng: Rng) -> Objective:
+def placed(base: Objective, little: int, rng: Rng) -> Objective:
     """Place a function on a random box of its cube and a random scale; add `little` variables that hardly matter.
 
     Each variable is stretched, shifted and perhaps turned round, so that the best may lie anywhere, or outside.
