@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
 from itertools import pairwise
 from math import floor, isfinite, log10
-from typing import Final
+from typing import Any, Final
 
 MOST_IN_FULL: Final = 1e12
 
@@ -33,8 +33,8 @@ class Names(Mapping[str, str]):
     units: Mapping[str, str]
     labels: Mapping[str, str] = field(default_factory=dict)
     """By name, of those that have one."""
-    levels: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The words of categories, whose values are 0, 1, 2 ..., by name."""
+    levels: Mapping[str, Mapping[float, str]] = field(default_factory=dict)
+    """The words of categories by name, each by its number."""
 
     def __getitem__(self, name: str) -> str:
         return self.units[name]
@@ -51,12 +51,17 @@ def shown_name(name: str, names: Mapping[str, str] | None) -> str:
     return names.labels.get(name, name) if isinstance(names, Names) else name
 
 
-def shown_value(name: str, value: float, names: Mapping[str, str] | None, digits: int = 4) -> str:
-    """Return a value with its unit; of a category among these `Names` the word of the nearest level."""
-    words = names.levels.get(name) if isinstance(names, Names) else None
-    if words and isfinite(value):
-        return words[min(max(round(value), 0), len(words) - 1)]
-    return f"{in_full(value, digits)} {(names or {}).get(name, '')}".rstrip()
+def words_of(name: str, names: Mapping[str, str] | None) -> Mapping[float, str]:
+    """Return the words of a category by their numbers; nothing of what is no category among these `Names`."""
+    return names.levels.get(name, {}) if isinstance(names, Names) else {}
+
+
+def shown_value(name: str, value: float | None, names: Mapping[str, str] | None, digits: int = 4) -> str:
+    """Return a value with its unit, `-` if there is none; of a category the nearest level's word."""
+    words, unit = words_of(name, names), (names or {}).get(name, "")
+    if value is None or not isfinite(value):
+        return f"- {unit}".rstrip()
+    return words[min(words, key=lambda n: abs(n - value))] if words else f"{in_full(value, digits)} {unit}".rstrip()
 
 
 def shown_set(members: Iterable[str], names: Mapping[str, str] | None, plus: str = "+") -> str:
@@ -79,7 +84,7 @@ def joined(names: Sequence[str]) -> str:
     return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
 
 
-def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
+def settings(at: Mapping[str, Any], units: Mapping[str, str] | None = None) -> str:
     """Return `k = 9.4 mM, ph = 5.6 pH`, with labels where `units` are `Names`."""
     return ", ".join(f"{shown_name(name, units)} = {shown_value(name, value, units)}" for name, value in at.items())
 

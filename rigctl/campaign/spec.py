@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from rigctl.codec import fields_of, plain
 from rigctl.core.experiment.marginals.conditional import Stretched
-from rigctl.core.experiment.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.policy import Policy
@@ -92,6 +92,7 @@ NATURALS: Final[Mapping[type, str]] = MappingProxyType(
         Uniform: "uniform",
         TruncatedNormal: "truncated_normal",
         Empirical: "empirical",
+        Discrete: "shares",
         Learned: "learned",
         Stretched: "natural_range",
     }
@@ -197,7 +198,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
         yield path, json.dumps(value)
 
 
-READ_BY: Final = re.compile(r"control_sets|variables\.names|.+\.unit|variables\.[^.]+\.(low|high|step)")
+READ_BY: Final = re.compile(r"control_sets|variables\.names|.+\.unit|variables\.[^.]+\.(low|high|step|levels)")
 """A proposal is kept as the number of its control set and a point of the unit cube: by others it would be another."""
 
 

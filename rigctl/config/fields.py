@@ -5,14 +5,16 @@ A form is one pydantic validator, never a union: a union would report one mistak
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from rigctl.core.experiment.money import Micros
+from rigctl.core.experiment.space import numbered
 from rigctl.flaws import got
-from rigctl.kinds import PER_TRIAL, QUANTITY, Late, amount_like
+from rigctl.kinds import LABEL, PER_TRIAL, QUANTITY, Late, amount_like
 
 _NUMBER: Final = {"type": "number"}
 
@@ -68,6 +70,46 @@ def _actuators(value: Any) -> str | list[str]:
     )
 
 
+NOT_OF_CATEGORIES: Final = (
+    *("unit", "range", "step", "natural_range", "plausible", "doses", "read_back_tolerance", "follows", "max_rate"),
+)
+"""Keys of a variable that say what numbers are; a category has its levels."""
+
+
+def _levels(value: Any) -> dict[str, float]:
+    words = list(value) if isinstance(value, list | dict) else []
+    if not words or not all(isinstance(w, str) and re.fullmatch(LABEL, w) and not set(w) & set(",=") for w in words):
+        must = "must be words without commas such as [fine, flat], or {fine: 1, flat: 2} where instruments know numbers"
+        raise ValueError(got(value, must, "put words such as on, off and 10 in quotes" if words else ""))
+    numbers = value.values() if isinstance(value, dict) else ()
+    if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
+        raise ValueError(got(value, "must give each word a number"))
+    return numbered(value)
+
+
+def of_levels(section: Any) -> Any:
+    """Give a category the range of its levels' numbers, one step from each to the next."""
+    if not isinstance(section, dict) or section.get("levels") is None:
+        return section
+    for key in NOT_OF_CATEGORIES:
+        if key in section:
+            raise ValueError(got(section[key], "must be left out: a category has its levels", "remove it", where=key))
+    try:
+        low, *others, high = _levels(section["levels"]).values()
+    except ValueError:
+        return {**section, "unit": "1", "range": [0, 1]}  # told of the key itself
+    step = (high - low) / (len(others) + 1)
+    return {**section, "unit": "1", "range": [low, high], "step": step, "plausible": [low, high]}
+
+
+def either(schema: dict[str, Any]) -> None:
+    """Let a schema ask for levels, or for what a number needs."""
+    schema["anyOf"] = [{"required": schema.pop("required")}, {"required": ["levels"]}]
+
+
+_WORDS: Final = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+_NUMBERED: Final = {"type": "object", "additionalProperties": _NUMBER, "minProperties": 2}
+LevelNumbers = Annotated[dict[str, float], PlainValidator(_levels), WithJsonSchema({"anyOf": [_WORDS, _NUMBERED]})]
 Money = Annotated[Micros, Late("money", amount_like(PER_TRIAL.example), 0, in_unit=False)]
 _MONEY: Final = amount_like("40 EUR")
 _SUMMANDS: Final = {

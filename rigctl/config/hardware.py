@@ -142,12 +142,13 @@ def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None)
 
 def _wiring(context: CheckContext, name: str, section: VariableSection) -> VariableWiring:
     low, high = section.range
-    tolerance = READ_BACK_SHARE * (high - low) if section.read_back_tolerance is None else section.read_back_tolerance
+    wide = section.step if section.levels and section.step else high - low  # one level is no other
+    tolerance = READ_BACK_SHARE * wide if section.read_back_tolerance is None else section.read_back_tolerance
     if tolerance < 0:
         context.findings.add(("variables", name, "read_back_tolerance"), got(tolerance, "must not be negative"))
     dosing = context.config.dosing
     allowed = max([tolerance, *(dosing[n].tolerance for n in section.actuators if n in dosing)])
-    follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * (high - low))
+    follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * wide)
     first, second = [*section.actuators, None, None][:2]
     return VariableWiring(name, section.sensor or "", first, tolerance, second, follows)
 

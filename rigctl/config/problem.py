@@ -11,7 +11,7 @@ from rigctl.config.schema import DeclaredNatural, LearnedNatural, VariableSectio
 from rigctl.config.shape import missing
 from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
-from rigctl.core.experiment.marginals.families import Empirical, Marginal
+from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal
 from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
@@ -122,8 +122,8 @@ def _variable(context: CheckContext, name: str, section: VariableSection) -> Var
         marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
         marginal = _declared(context, (*path, "natural"), natural, section)
-    step = _step(context, path, section)
-    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step, section.label or "")
+    step, label, levels = _step(context, path, section), section.label or "", tuple(section.levels or ())
+    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step, label, levels)
 
 
 def _step(context: CheckContext, path: KeyPath, section: VariableSection) -> float | None:
@@ -304,6 +304,8 @@ def _declared(
     path = (*path, kind)
     if context.findings.told_below(path):
         return None
+    if variable.levels or kind == "shares":
+        return _discrete(context, path, section, variable.levels or {})
     parameters = section.truncated_normal or section.uniform
     given = {} if parameters is None else parameters.model_dump(exclude_none=True)
     if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
@@ -318,6 +320,26 @@ def _declared(
     described = {"sample": list(section.empirical or ())} if kind == "empirical" else given
     make = (natural_marginal, kind, described, variable.range, variable.natural_range)
     return context.findings.attempt(path, None, *make)
+
+
+def _discrete(
+    context: CheckContext, path: KeyPath, section: DeclaredNatural, levels: Mapping[str, float]
+) -> Marginal | None:
+    """Return the share of each level of a category; None when it does not hold."""
+    if not levels or path[-1] == "truncated_normal":
+        flaw = Flaw("is for a category, which has levels" if not levels else "is for a number, not for a category")
+        context.findings.add(path, flaw)
+        return None
+    for word in section.shares or ():
+        if word not in levels:
+            context.findings.add((*path, word), unknown(word, list(levels), "a level"))
+            return None
+    shares = {n: (section.shares or {}).get(word, 0.0) for word, n in levels.items()}
+    if path[-1] == "uniform":
+        shares = dict.fromkeys(shares, 1.0)
+    for number in section.empirical or ():
+        shares[number] += 1
+    return context.findings.attempt(path, None, Discrete.levels, list(shares.values()))
 
 
 # a setting that is played again and again -------------------------------------------------------------------------

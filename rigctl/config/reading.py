@@ -162,11 +162,18 @@ class Quantities:
             else f", like {of.name}"
         )
         self._like = f"in {self._unit}{like}"
+        variable = context.config.variables.get(self._name)
+        self._levels: Mapping[str, float] = (variable and variable.levels) or {}
 
     # quantities
 
     def amount(self, value: Any) -> float:
-        return self._units.to(_number_or_text(value), self._unit, self._like)
+        if not self._levels:
+            return self._units.to(_number_or_text(value), self._unit, self._like)
+        found = self._levels.get(value, value) if isinstance(value, str) else value
+        if isinstance(found, bool) or found not in self._levels.values():
+            raise ValueError(got(value, f"must be one of {', '.join(self._levels)}"))
+        return float(found)
 
     def span(self, value: Any) -> float:
         return self._units.span(_number_or_text(value), self._unit, self._like)
@@ -218,6 +225,8 @@ class Quantities:
             return "off"
         if self._path[-1] in self._context.pumps:
             raise ValueError(got(value, "must be off: a pump has no other safe state"))
+        if self._levels:
+            return self.amount(value)
         return self._units.to(_number_or_text(value), self._unit, f"off, or a value in {self._unit}")
 
     def sample(self, value: Any) -> tuple[float, ...]:
@@ -245,9 +254,10 @@ class Quantities:
             raise ToldElsewhere
         for i, row in enumerate(rows, start=2):
             try:
-                yield float(row[column] or "")
+                yield self.amount(row[column]) if self._levels else float(row[column] or "")
             except ValueError:
-                findings.add(self._path, got(row[column], "must be a number", where=f"{file}:{i}"))
+                must = f"must be {'one of ' + ', '.join(self._levels) if self._levels else 'a number'}"
+                findings.add(self._path, got(row[column], must, where=f"{file}:{i}"))
 
     def _all(self, read: Callable[[Any], Any], values: Sequence[Any]) -> Sequence[Any]:
         """Return all parts of a list, each told of by itself."""

@@ -8,7 +8,7 @@ the editor.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -18,9 +18,12 @@ from rigctl.config.fields import (
     ControlSets,
     Currency,
     KnownCost,
+    LevelNumbers,
     SafeState,
     Samples,
     Trials,
+    either,
+    of_levels,
     one_of,
     or_words,
 )
@@ -36,6 +39,7 @@ from rigctl.kinds import (
     PositiveSpan,
     PumpName,
     Range,
+    Section,
     SensorName,
     Span,
     Worth,
@@ -112,12 +116,14 @@ class DeclaredNatural(FileSection):
     """All alike, in the whole natural range or a part of it."""
     empirical: Samples | None = None
     """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
+    shares: dict[str, Annotated[float, Field(ge=0)]] | None = None
+    """Of a category: how often each level occurs, such as {fine: 0.7, flat: 0.3}; the others never do."""
 
 
 class LearnedNatural(FileSection):
     """Learned from the readings of trials that left the variable alone."""
 
-    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
+    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical, shares"))] = Field(
         default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
     )
     """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
@@ -206,6 +212,11 @@ class PolicySection(OpenSection):
 class VariableSection(SensorRules):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
+    __pydantic_config__: ClassVar[dict[str, Any]] = {**Section.__pydantic_config__, "json_schema_extra": either}
+
+    levels: LevelNumbers | None = None
+    """A category, in place of unit and range: words without an order such as [fine, flat, cone], or {fine: 1, flat: 2,
+    cone: 3} by the numbers that its sensor and actuator know them by; a list counts from 0."""
     unit: str
     """Unit of range, setpoints and readings; "1" for none."""
     label: Label | None = None
@@ -217,7 +228,7 @@ class VariableSection(SensorRules):
     natural_range: Range | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
     natural: Annotated[
-        NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
+        NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, shares, learned"))
     ] = None
     """How it varies when it is left alone; needed unless it is what a pump `doses`."""
     sensor: SensorName | None = None
@@ -309,7 +320,7 @@ class RigConfig(FileSection):
     """Who decides."""
     model: ModelOptions = ModelOptions()
     """The surrogate."""
-    variables: dict[Name, VariableSection]
+    variables: dict[Name, Annotated[VariableSection, BeforeValidator(of_levels)]]
     """What is measured, and at a price controlled."""
     control_sets: ControlSets
     """Which variables may be controlled together; `all` means every non-empty subset."""

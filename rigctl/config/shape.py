@@ -310,6 +310,8 @@ def _model_at(model: type, path: Sequence[str | int]) -> type | None:
             current = None if key is None else key.annotation
         else:
             current = next((a for a in reversed(get_args(current)) if a is not ...), None)
+        if get_origin(current) is Annotated:
+            current = get_args(current)[0]
         members = [a for a in get_args(current) if _is_model(a)]
         if members and not _is_model(current) and type(None) in get_args(current):
             current = members[0]

@@ -313,6 +313,9 @@ def _of_trials(space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping
     def part(of: str, name: str) -> Cell:
         return lambda row: getattr(row, of).get(name)
 
+    def worded(of: str, name: str) -> Cell:
+        return lambda row: space.worded(getattr(row, of)).get(name)
+
     def outcome(name: str) -> Cell:
         mine = (lambda row: row.outcome) if name == outcomes[0] else part("further", name)
         return lambda row: mine(row) if row.state is State.RECORDED else None
@@ -322,8 +325,8 @@ def _of_trials(space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping
         "state": lambda row: row.state.value,
         "phase": lambda row: "" if row.proposal is None else row.proposal.phase,
         "control_set": lambda row: set_label(row.control_set),
-        **{f"setpoint.{name}": part("setpoints", name) for name in space.names},
-        **{name: part("measured", name) for name in space.names},
+        **{f"setpoint.{name}": worded("setpoints", name) for name in space.names},
+        **{name: worded("measured", name) for name in space.names},
         **{name: outcome(name) for name in outcomes},
         "cost": lambda row: exact(row.cost),
         "cost_estimated": lambda row: row.estimated,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
 from rigctl.printable import flat, printable
-from rigctl.text import in_full, set_label
+from rigctl.text import Names, in_full, set_label, shown_value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -249,12 +249,6 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or not math.isfinite(value) else in_full(value, digits)
 
 
-def settings(setpoints: Mapping[str, float | None], units: Mapping[str, str] | None = None) -> str:
-    """Write setpoints as `ca = 2.1 mM, b = 30 uM`."""
-    of = units or {}
-    return ", ".join(f"{name} = {number(value)} {of.get(name, '')}".rstrip() for name, value in setpoints.items())
-
-
 HEAD = "Next: "
 
 
@@ -281,7 +275,8 @@ def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:
 def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[str, float]) -> str:
     """Write what came of it: what was set stands there, what is to be measured is left to fill in."""
     names = (*loaded.problem.space.names, *(further.name for further in loaded.problem.further))
-    values = ",".join(f"{n}={setpoints[n]:.4g}" if n in setpoints else f"{n}=MEASURED" for n in names)
+    own = Names({}, {}, loaded.problem.space.units.levels)  # no units
+    values = ",".join(f"{n}={shown_value(n, setpoints[n], own)}" if n in setpoints else f"{n}=MEASURED" for n in names)
     cost = " --cost PAID" if loaded.problem.known_costs is None else ""
     words = f"--control-set {set_label(setpoints)} --values {values} --outcome MEASURED{cost}"
     return f"{HEAD}rigctl ingest {_word(loaded.path)} {words}{_where(state)}"

@@ -20,7 +20,7 @@ from rigctl.campaign.safe_file import standing
 from rigctl.campaign.status import Status, StatusFold, StatusReading, TrialUnderWay
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, redraws, settings, table, wrapped
+from rigctl.console.output import INDENT, ShownColumn, labelled, lines, number, redraws, table, wrapped
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.advice.explain import phase_word
 from rigctl.core.experiment.money import to_units
@@ -29,7 +29,7 @@ from rigctl.errors import counted
 from rigctl.page.shown import ShownLabels
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
-from rigctl.text import Names, lasting, shown_name, shown_set, shown_unit
+from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit
 
 LAST_TRIALS = 8
 

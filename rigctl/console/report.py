@@ -12,7 +12,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.learned import remembering
 from rigctl.campaign.replay import prices
 from rigctl.config.load import LoadedConfig
-from rigctl.console.output import INDENT, ShownColumn, lines, number, settings, table, told, wrapped
+from rigctl.console.output import INDENT, ShownColumn, lines, number, table, told, wrapped
 from rigctl.core.advice.answer import WayToRun, answer_of
 from rigctl.core.advice.answer_words import AnswerWords, advise, held
 from rigctl.core.advice.recommend import Option, Recommendation
@@ -27,7 +27,7 @@ from rigctl.errors import counted
 from rigctl.page import study, words
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import ShownLabels
-from rigctl.text import plus_minus, shown_name, shown_set
+from rigctl.text import plus_minus, settings, shown_name, shown_set
 
 if TYPE_CHECKING:
     from rich.console import Console

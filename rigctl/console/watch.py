@@ -15,12 +15,12 @@ from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.status import Status, asked
 from rigctl.config.load import load_text
 from rigctl.console import progress, query
-from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
+from rigctl.console.output import number, print_fields, print_json_line, redraws
 from rigctl.console.progress import Board
 from rigctl.errors import UsageError, counted
 from rigctl.page.words import AGAIN, ending
 from rigctl.rig.values import Alarm
-from rigctl.text import set_label, shown_unit, told_utc
+from rigctl.text import set_label, settings, shown_unit, told_utc
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -87,7 +87,7 @@ class ShownLabels:
     def names(self) -> Names:
         """Return variables and outcomes together."""
         both = (self.units, self.outcome_units)
-        return Names({**both[0], **both[1]}, {**both[0].labels, **both[1].labels})
+        return Names({**both[0], **both[1]}, {**both[0].labels, **both[1].labels}, self.units.levels)
 
     @property
     def signs(self) -> tuple[float, ...]:
@@ -130,9 +130,9 @@ class Pair:
     """A controlled variable: what it was set to, and what was measured."""
 
     name: str
-    unit: str
-    setpoint: float
-    measured: float | None
+    setpoint: str
+    """With its unit."""
+    measured: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
-from rigctl.page.words import clock, with_unit
+from rigctl.page.words import clock, worded
 from rigctl.text import shown_name
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
@@ -68,17 +68,15 @@ def _looks(row: TrialRow) -> bool:
 def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
     """Say what the variables read before the decision."""
     units = {} if loaded is None else loaded.problem.space.units
-    told = {
-        n: "not read" if look.value is None else with_unit(look.value, units.get(n, ""))
-        for n, look in row.looks.items()
-    }
+    told = {n: "not read" if look.value is None else worded(n, look.value, units) for n, look in row.looks.items()}
     return ", ".join(f"{shown_name(name, units)} {text}" for name, text in told.items())
 
 
 def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
     units = {} if loaded is None else loaded.problem.space.units
     return tuple(
-        Pair(shown_name(name, units), units.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items()
+        Pair(shown_name(name, units), worded(name, at, units), worded(name, values.get(name), units))
+        for name, at in row.setpoints.items()
     )
 
 

@@ -14,7 +14,7 @@ from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rules.saying import RuleRow, how_to_read, rows, worth
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, SetFact, ShownLabels, Study, Why
-from rigctl.text import in_full, joined, plus_minus, shown_name, shown_set
+from rigctl.text import in_full, joined, plus_minus, shown_name, shown_set, shown_value, words_of
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -91,6 +91,12 @@ def alarm_words(alarm: AlarmState, now: datetime) -> str:
 
 def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
     return f"{number(value, digits)} {unit}".rstrip() if value is not None else "\u2013"
+
+
+def worded(name: str, value: float | None, names: Mapping[str, str]) -> str:
+    """Write what a variable is, with its unit; of a category the level's word."""
+    word = value is not None and words_of(name, names)
+    return shown_value(name, value, names) if word else with_unit(value, names.get(name, ""))
 
 
 def spread(mean: float, sd: float, unit: str = "") -> str:

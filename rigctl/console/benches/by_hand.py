@@ -252,7 +252,8 @@ def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[
             raise UsageError(unknown(name, list(variables), "a variable", where=option))
         v = variables[name]
         try:
-            yield v, text, units.to(text, v.unit, f"a number in {v.unit}" if shown_unit(v.unit) else "a number")
+            must = f"a number in {v.unit}" if shown_unit(v.unit) else "a number"
+            yield v, text, v.number(text) if v.levels else units.to(text, v.unit, must)
         except ValueError as error:
             raise UsageError(flaw_of(error).within(f"{option}: {name}")) from None
 

@@ -13,7 +13,7 @@ from rigctl.errors import UsageError
 from rigctl.files import whole
 from rigctl.page.render import environment
 from rigctl.page.shown import ShownLabels
-from rigctl.text import in_full, joined, shown_name, shown_unit
+from rigctl.text import joined, shown_name, shown_unit, shown_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,7 @@ class TrialCard:
         costs = {} if loaded.problem.known_costs is not None else {"cost": loaded.currency}
         to_fill = tuple((name, shown_unit(unit)) for name, unit in (measured | costs).items())
         set_to = (
-            (shown_name(name, space.units), f"{in_full(value, 4)} {shown_unit(space.units[name])}")
-            for name, value in held.items()
+            (shown_name(name, space.units), shown_value(name, value, space.units)) for name, value in held.items()
         )
         steps = [f"Set {name} to {value}".rstrip() for name, value in set_to]
         steps += [f"Leave {joined(list(free))} uncontrolled"] if free else []

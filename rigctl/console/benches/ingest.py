@@ -38,7 +38,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.errors import Mistake, UsageError
 from rigctl.people import this_person
-from rigctl.text import set_label, set_members
+from rigctl.text import Names, set_label, set_members, shown_value
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
@@ -218,7 +218,12 @@ def departure(
     wide, told = {v.name: v.high - v.low for v in space.variables}, []
     for name, wanted in suggested.setpoints.items():
         if name in setpoints and abs(setpoints[name] - wanted) > ROUNDED * wide[name]:
-            told.append(f"{name} set to {setpoints[name]:g} instead of {wanted:g}")
+            done = "set to", setpoints[name]
         elif name not in setpoints and abs(values.get(name, wanted) - wanted) > STRAYED * wide[name]:
-            told.append(f"{name} was at {values[name]:g} instead of {wanted:g}")
+            done = "was at", values[name]
+        else:
+            continue
+        own = Names({}, {}, space.units.levels)  # no units
+        did, wish = (shown_value(name, value, own, 6) for value in (done[1], wanted))
+        told.append(f"{name} {done[0]} {did} instead of {wish}")
     return ", ".join(told)

@@ -314,7 +314,7 @@ def _is(column: SheetColumn) -> str:
 
 def _becomes(column: SheetColumn, cell: str, plan: ImportPlan) -> str:
     if not column.numeric:
-        return ""
+        return next((word for word in column.levels if key(word) == key(cell)), "")
     try:
         return "nothing" if is_empty(cell) else f"{plan.table.number(column, cell):g} {column.into}".rstrip()
     except ValueError:

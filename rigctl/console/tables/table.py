@@ -62,10 +62,12 @@ class SheetColumn:
     """The configuration's unit."""
     scale: float = 1.0
     offset: float = 0.0
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """The numbers of a category's words, which are compared by `key`."""
 
     @property
     def numeric(self) -> bool:
-        return self.target.partition(":")[0] in NUMBERS
+        return self.target.partition(":")[0] in NUMBERS and not self.levels
 
     def scaled(self, value: float) -> float:
         """Return a number of this column in the configuration's unit."""
@@ -174,6 +176,12 @@ class Headers:
         further = {f.name: f.unit for f in self.loaded.problem.further}
         return {self.loaded.rig.outcome_name: self.loaded.outcome_unit, **further, **variables}[name]
 
+    def levels_of(self, target: str) -> Mapping[str, float]:
+        """Return the numbers of the words that a column has; nothing of a column of numbers."""
+        kind, _, name = target.partition(":")
+        found = next((v for v in self.loaded.problem.space.variables if v.name == name and kind in NUMBERS), None)
+        return {} if found is None else {word: number for number, word in found.words.items()}
+
 
 def columns_of(names: Headers, sheet: Sheet) -> tuple[SheetColumn, ...]:
     """Return what each column is.
@@ -203,7 +211,7 @@ def columns_of(names: Headers, sheet: Sheet) -> tuple[SheetColumn, ...]:
 def _column(names: Headers, header: str, number: int, where: str) -> SheetColumn:
     target, unit = names.target(header, number)
     into = names.unit_of(target) if target else ""
-    column = SheetColumn(header, target, unit, into)
+    column = SheetColumn(header, target, unit, into, levels=names.levels_of(target))
     if not unit or not column.numeric or same_unit(unit, into):
         return column
     if target == "cost":
@@ -284,7 +292,7 @@ class PeopleTable:
             numbers: dict[str, float] = {}
             texts = {c.target: cell for c, cell in zip(self.columns, cells, strict=True) if not is_empty(cell)}
             for column, cell in zip(self.columns, cells, strict=True):
-                if not column.numeric or is_empty(cell):
+                if not (column.numeric or column.levels) or is_empty(cell):
                     continue
                 try:
                     first = column.target == f"value:{self.loaded.rig.outcome_name}"
@@ -328,6 +336,11 @@ class PeopleTable:
         Raises:
             ValueError: it is no number, or in a unit that does not convert.
         """
+        if column.levels:
+            word = next((word for word in column.levels if key(word) == key(cell)), None)
+            if word is None:
+                raise ValueError(got(cell, f"must be one of {', '.join(column.levels)}"))
+            return column.levels[word]
         number, own = parted(cell)
         said = own or unit
         if said and same_unit(said, column.unit or column.into):
@@ -346,6 +359,11 @@ class PeopleTable:
             raise ValueError(got(cell, must)) from error
 
 
+def _told(names: Headers, target: str) -> SheetColumn:
+    levels = names.levels_of(target)
+    return SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target), levels=levels)
+
+
 def record_of(
     loaded: LoadedConfig, where: str, cells: Mapping[str, object], mistakes: list[Mistake]
 ) -> tuple[PeopleTable, Row]:
@@ -358,7 +376,7 @@ def record_of(
         mistakes: where what does not hold is added.
     """
     names, said = Headers(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
-    columns = tuple(SheetColumn(target.removeprefix("value:"), target, into=names.unit_of(target)) for target in said)
+    columns = tuple(_told(names, target) for target in said)
     sheet = Sheet(Path(where), tuple(c.header for c in columns), 0, ((0, tuple(said.values())),), Cells([], ""))
     table = PeopleTable(sheet, columns, "point", loaded, mistakes)
     for column, cell in zip(columns, said.values(), strict=True):

@@ -14,7 +14,18 @@ from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.core.experiment.problem import Problem
 from rigctl.errors import counted
-from rigctl.text import decimals_for, in_full, plus_minus, settings, shown_name, shown_set, shown_unit, written
+from rigctl.text import (
+    decimals_for,
+    in_full,
+    plus_minus,
+    settings,
+    shown_name,
+    shown_set,
+    shown_unit,
+    shown_value,
+    words_of,
+    written,
+)
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -111,6 +122,8 @@ def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping
 def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> list[str]:
     """Say what a variable read before the trial, how far that is trusted, and what is expected of it."""
     name, unit = shown_name(read.variable, units), units[read.variable]
+    if words_of(read.variable, units):
+        return _read_level(read, name, units)
     expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
     if read.value is None:
         return [] if controlled else [f"{name} was not read before the trial. Expected: {expected}."]
@@ -126,6 +139,15 @@ def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> li
     usual = f"Usually it is at {plus_minus(read.usual_mean, read.usual_sd)} {unit}".rstrip() + "."
     kept = f"In {free}, {share} of a deviation remained" if read.pairs else f"{share} of a deviation remains"
     return [*lines, f"{kept}.", usual]
+
+
+def _read_level(read: ReadBefore, name: str, units: Mapping[str, str]) -> list[str]:
+    """Say which level a category had before the trial, and how far that is trusted."""
+    if read.value is None:
+        return []
+    free, share = f"{counted(read.pairs, 'trial')} that did not control it", f"{100 * read.rho:.0f} %"
+    trusted = f"It stays so in {share} of trials, by {free}" if read.rho else f"That does not count yet, after {free}"
+    return [f"{name} was {shown_value(read.variable, read.value, units)} before the trial.", f"{trusted}."]
 
 
 def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.flaws import got
-from rigctl.text import Names, set_label, shown_set, shown_unit
+from rigctl.text import Names, set_label, shown_set, shown_unit, shown_value
 
 MOST_STEPS = 10**9
 """Of a range; no instrument tells so many setpoints apart."""
@@ -38,18 +39,15 @@ class Variable:
     label: str = ""
     """What people read instead of the name; empty: the name."""
     levels: tuple[str, ...] = ()
-    """The words of a category, whose values are 0, 1, 2 ... in this order; empty: it is a number."""
+    """The words of a category, whose numbers are its setpoints in this order; empty: it is a number."""
 
     @classmethod
-    def category(cls, name: str, levels: Sequence[str], marginal: Marginal, label: str = "") -> Variable:
-        """Describe a choice among two or more levels without an order; its marginal is on 0, 1/(L - 1), ..., 1.
-
-        Raises:
-            ValueError: there are fewer than two levels, or two of them are alike.
-        """
-        if len(levels) < 2 or len(set(levels)) < len(levels):
-            raise ValueError(got(list(levels), "must be two or more words, all different", where=f"{name}: levels"))
-        return cls(name, "", 0.0, len(levels) - 1.0, marginal, 1.0, label, tuple(levels))
+    def category(cls, name: str, levels: Levels, marginal: Marginal, label: str = "") -> Variable:
+        """Describe a choice among levels without an order; its marginal is on 0, 1/(L - 1), ..., 1. See `numbered`."""
+        words = numbered(levels)
+        low, *_, high = words.values()
+        step = (high - low) / (len(words) - 1)
+        return cls(name, "", low, high, marginal, step, label, tuple(words))
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
@@ -65,6 +63,11 @@ class Variable:
                 got(self.step, allowed, f"the last setpoint would be {last:g}", where=f"{self.name}: step")
             )
 
+    @property
+    def words(self) -> dict[float, str]:
+        """Return the words of a category by their numbers; nothing of a number."""
+        return {self.setpoint(k / self.steps): word for k, word in enumerate(self.levels)}
+
     def number(self, value: object) -> float:
         """Return a value as a number: of a category that of a level's word.
 
@@ -75,11 +78,11 @@ class Variable:
             return float(value)  # type: ignore[arg-type]
         if value not in self.levels:
             raise ValueError(got(value, f"must be one of {', '.join(self.levels)}", where=self.name))
-        return float(self.levels.index(str(value)))
+        return self.setpoint(self.levels.index(str(value)) / self.steps)
 
     def worded(self, value: float) -> float | str:
         """Return a number as it is; of a category the word of the nearest level. NaN stays what it is."""
-        return self.levels[min(max(round(value), 0), self.steps)] if self.levels and np.isfinite(value) else value
+        return shown_value("", value, Names({}, {}, {"": self.words})) if self.levels and np.isfinite(value) else value
 
     @property
     def steps(self) -> int:
@@ -96,6 +99,28 @@ class Variable:
             return float(min(max(self.low + (self.high - self.low) * u, self.low), self.high))
         level = min(max(round(u * self.steps), 0), self.steps)
         return float(_decimal(self.low) + level * _decimal(self.step))
+
+
+Levels = Mapping[str, float] | Sequence[str]
+"""The words of a category, with their numbers or in the order of 0, 1, 2 ..."""
+
+
+def numbered(levels: Levels) -> dict[str, float]:
+    """Return the words of a category with their numbers, which rise.
+
+    Raises:
+        ValueError: there are fewer than two, two are alike, or the numbers are not evenly spaced.
+    """
+    if len(levels) < 2 or len(set(levels)) < len(levels):
+        raise ValueError(got(list(levels), "must be two or more levels, all different"))
+    if not isinstance(levels, Mapping):
+        return {word: float(k) for k, word in enumerate(levels)}
+    found = dict(sorted(((word, float(n)) for word, n in levels.items()), key=lambda pair: pair[1]))
+    apart = {round(b - a, 9) for a, b in pairwise(found.values())}
+    if len(apart) > 1 or not all(0 < gap < np.inf for gap in apart):
+        must = "must be numbered evenly, such as 1, 2, 3 or 10, 20, 30"
+        raise ValueError(got(list(levels.values()), must))
+    return found
 
 
 def last_level(low: float, high: float, step: float) -> float:
@@ -184,7 +209,7 @@ class Space:
     def units(self) -> Names:
         """Return the variables' units and labels as they are shown."""
         labels = {v.name: v.label for v in self.variables if v.label}
-        levels = {v.name: v.levels for v in self.variables if v.levels}
+        levels = {v.name: v.words for v in self.variables if v.levels}
         return Names({v.name: shown_unit(v.unit) for v in self.variables}, labels, levels)
 
     def shown(self, control_set: int) -> str:

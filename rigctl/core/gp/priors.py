@@ -68,7 +68,7 @@ class LogLikelihood:
 
     @cached_property
     def _pairs(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Return the rows i < j of every pair, (p,) each, and |x_i - x_j|, (d, p); 1 between levels of a category."""
+        """Return the rows i < j of every pair, (p,) each, and |x_i - x_j|, (d, p); 1 between levels."""
         one, other = np.triu_indices(len(self.x), 1)
         columns = np.ascontiguousarray(self.x.T)
         distances = np.abs(columns[:, one] - columns[:, other])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rigctl.core.advice.rule import Between, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import SMALLEST, Gain
 from rigctl.core.experiment.natural import ENOUGH
-from rigctl.text import decimals_for, ends, in_full, shown_name, shown_set, written
+from rigctl.text import decimals_for, ends, in_full, shown_name, shown_set, shown_value, words_of, written
 
 ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
@@ -117,6 +117,10 @@ def how_to_read(rule: Rule, units: Mapping[str, str]) -> Iterator[str]:
 
 def _when(condition: Between, units: Mapping[str, str]) -> str:
     unit, reading = units.get(condition.reading, ""), shown_name(condition.reading, units)
+    words, (low, high) = words_of(condition.reading, units), (condition.low, condition.high)
+    if words:
+        within = (word for n, word in words.items() if (low is None or n >= low) and (high is None or n < high))
+        return f"{reading} {' or '.join(within)}"
     if condition.low is None:
         return f"{reading} below {condition.high:g} {unit}".rstrip()
     if condition.high is None:
@@ -130,4 +134,6 @@ def _setting(setting: Setting, units: Mapping[str, str]) -> str:
     for s in setting.slopes:
         sign, read = "+" if s.per_unit > 0 else "-", shown_name(s.reading, units)
         terms += f" {sign} {abs(s.per_unit):g} x ({read} - {s.about:g})".replace("- -", "+ ")
+    if not terms:
+        return f"{name} {shown_value(setting.variable, setting.at, units)}"
     return f"{name} {in_full(setting.at, 4)}{terms} {unit}".rstrip()

@@ -1,0 +1,78 @@
+"""Categories in a configuration, and by hand: words wherever people read or write."""
+
+from __future__ import annotations
+
+import csv
+import re
+
+import pytest
+
+from rigctl.config.load import load_text
+
+SPRAYER = """\
+rig: sprayer
+currency: EUR
+budget: 60 EUR
+variables:
+  nozzle: {levels: [fine, flat, cone], natural: {shares: {fine: 3, flat: 1}}}
+  salt: {levels: {Acme: 10, Best: 20, Cheap: 30}, natural: {empirical: [Acme, Acme, Cheap, Acme]}, label: Salt supplier}
+  ph: {unit: pH, range: [5.5, 6.5], natural: uniform}
+control_sets: [[nozzle], [nozzle, ph], [nozzle, salt]]
+outcome: {name: cover, unit: "%"}
+further_outcomes:
+- {name: drift, unit: "%", at_most: 12 %}
+today: {control: [nozzle], at: {nozzle: flat}}
+reference: {every: 9 trials, control: [nozzle, salt], at: {nozzle: cone, salt: Best}}
+"""
+
+
+def test_levels_are_numbers_inside(tmp_path):
+    """By their place in the list, or as they are given; shares need not add up to 1; settings are given by words."""
+    loaded = load_text(SPRAYER, tmp_path / "sprayer.yaml")
+    nozzle, salt, _ = loaded.problem.space.variables
+    assert nozzle.words == {0.0: "fine", 1.0: "flat", 2.0: "cone"}
+    assert salt.words == {10.0: "Acme", 20.0: "Best", 30.0: "Cheap"}
+    assert nozzle.marginal.weights == pytest.approx((0.75, 0.25, 0.0))
+    assert salt.marginal.weights == pytest.approx((0.75, 0.0, 0.25))
+    assert loaded.problem.space.levels == (3, 3, 0)
+    assert loaded.today == {"nozzle": 1.0}
+    assert loaded.problem.reference.setting == (1.0, 0.5)
+
+
+OLD = """\
+nozzle,Salt,ph,cover,drift,cost,control_set
+fine,Acme,6.1,71,9,1.2,nozzle
+Flat,best,5.9,82,14,1.2,nozzle+ph
+cone,Cheap,6.0,77,8,1.3,nozzle+salt
+fine,Best,6.2,70,9.5,1.1,nozzle
+"""
+BY_HAND = ("ingest", "sprayer.yaml", "--control-set", "nozzle", "--outcome", "75", "--cost", "1.2", "--values")
+
+
+@pytest.fixture
+def sprayer(bench):
+    """A bench with four old trials out of a spreadsheet, and one by hand."""
+    bench.write("sprayer.yaml", SPRAYER)
+    bench.write("old.csv", OLD)
+    bench.rigctl("trial", "import", "sprayer.yaml", "old.csv")
+    bench.rigctl(*BY_HAND, "nozzle=cone,salt=Best,ph=6,drift=8")
+    return bench
+
+
+def test_people_read_words(sprayer):
+    """On the card, in the answer, in the report and in exports; the command that comes next has them, too."""
+    sprayer.rigctl("report", "sprayer.yaml", "--out", "report.html")
+    report = (sprayer.folder / "report.html").read_text(encoding="utf-8")
+    for said in (report, *(sprayer.rigctl(verb, "sprayer.yaml").out for verb in ("suggest", "recommend"))):
+        assert any(f"{lead}{word}" in said for lead in ("nozzle = ", "nozzle to ") for word in ("fine", "flat", "cone"))
+        assert re.search(r"(nozzle|supplier)( =|=| to) ?[\d-]", said) is None
+    rows = csv.DictReader(sprayer.rigctl("journal", "export", "sprayer.yaml", "--format", "csv").out.splitlines())
+    assert [row["nozzle"] for row in rows] == ["fine", "flat", "cone", "fine", "cone"]
+    assert [word for word in ("Acme", "Cheap") if word not in report] == []
+
+
+@pytest.mark.parametrize("nozzle", ["fan", "2"])
+def test_a_value_that_is_no_level_is_refused(sprayer, nozzle):
+    """With the words that there are."""
+    refused = sprayer.rigctl(*BY_HAND, f"nozzle={nozzle},salt=Best,ph=6,drift=8", code=2)
+    assert "fine, flat, cone" in refused.err
