@@ -17,7 +17,6 @@ from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
 
 from rigctl.campaign.acts import ACTS, AlarmAct, Care, InService, Outcome, Said, Shelve, TrialAct, read_as
-from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.desk import CampaignPart
@@ -276,7 +275,6 @@ class Manual(CampaignPart):
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl tools token` write no journal."""
-NOT_KEPT = "done, but not kept in the journal"
 
 
 @dataclass(slots=True)
@@ -290,7 +288,8 @@ class Requests(CampaignPart):
     break_off: Callable[[str], None]
     """Ends the trial under way, everything safe, and nothing else; why."""
     manual: Manual
-    awaiting: Awaiting
+    tell_of_outcome: Callable[[int], Awaitable[None]]
+    """Tells of what a person has said came of a trial."""
 
     def verbs(self) -> Verbs:
         """Return what may be asked for, by name."""
@@ -325,7 +324,8 @@ class Requests(CampaignPart):
         try:
             await self.journal.call(_keep_act, request, "now" if now else "", outcome)
         except JournalError as error:
-            raise RigctlError(f"{NOT_KEPT}, so a restart would not know of it: {error}") from error
+            told = f"done, but not kept in the journal, so a restart would not know of it: {error}"
+            raise RigctlError(told) from error
         return {"paused": self.stop.pause}
 
     async def _resume(self, request: Request) -> Answer:
@@ -349,7 +349,7 @@ class Requests(CampaignPart):
                 seconds = float(act.seconds) if isinstance(act, Shelve) else 0.0
                 self.desk.tell(AlarmMinded(act.verb, kind, source, seconds, act.who, act.why))
             case Outcome():
-                await self.awaiting.tell(act.trial)
+                await self.tell_of_outcome(act.trial)
             case TrialAct():
                 self.stop.corrected = True
             case Care():

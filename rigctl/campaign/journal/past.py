@@ -201,7 +201,7 @@ class Past:
         wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds()
         return max(passed_s, wall_s * self.time.clock.speedup)
 
-    def look_age_s(self, trial: int) -> float:
+    def read_ago_s(self, trial: int) -> float:
         """Return the rig seconds since the variables were read before a trial was decided; infinity after a boot.
 
         How long a machine was off nobody knows for certain: a clock without a battery goes on where it was.

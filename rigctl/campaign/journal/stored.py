@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from rigctl.campaign.journal.beside import OPERATE
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.guard import Booked
@@ -87,7 +87,7 @@ class Rows:
     def operated(self) -> frozenset[int]:
         """The trials that were batches for production."""
         told = {row["start"] for row in self["acts"] if row["verb"] == OPERATE}
-        begun = (row for row in self["events"] if row["event"] in (Event.LOOK, Event.PROPOSE))
+        begun = (row for row in self["events"] if row["event"] in TRANSITIONS[None])
         return frozenset(row["trial"] for row in begun if row["start"] in told)
 
     @cached_property
