@@ -10,7 +10,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import NoneType
@@ -101,24 +102,23 @@ def _described(kind: type) -> list[_Field]:
     hints, docs = get_type_hints(kind, include_extras=True), _field_docs(kind)
     described = []
     for field in fields(kind):
-        hint, *extras = (
-            get_args(hints[field.name]) if hasattr(hints[field.name], "__metadata__") else [hints[field.name]]
-        )
+        annotation = hints[field.name]
+        hint, *extras = get_args(annotation) if hasattr(annotation, "__metadata__") else [annotation]
         type_ = next((t for t in get_args(hint) if t is not NoneType), hint)
         said = next((extra for extra in extras if isinstance(extra, Said)), None)
         described.append(_Field(field.name, type_, field.default is MISSING, docs.get(field.name, ""), said))
     return described
 
 
-def _field_docs(kind: type) -> Mapping[str, str]:
-    """Return the docstrings that stand under the fields of a dataclass and of those it extends."""
-    found = {}
-    for base in filter(is_dataclass, kind.__mro__[::-1]):
-        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        for field, below in pairwise(definition.body):
-            match field, below:
-                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
-                    found[name] = " ".join(doc.split())
+@cache  # all commands extend the same few
+def _field_docs(kind: Any) -> Mapping[str, str]:
+    """Return the docstrings that stand under the fields of a dataclass and of the one it extends."""
+    found = dict(_field_docs(kind.__base__)) if hasattr(kind.__base__, "__dataclass_fields__") else {}
+    definition: Any = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    for field, below in pairwise(definition.body):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
+                found[name] = " ".join(doc.split())
     return found
 
 
