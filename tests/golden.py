@@ -85,7 +85,7 @@ class Golden:
             raise ValueError(
                 f"{self.test}: {len(text)} characters, at most {LONGEST}: assert fields, or a file of its own"
             )
-        found = yaml.load(text, _Loader)  # noqa: S506 - the safe one, in C
+        found = yaml.load(text, LOADER)  # noqa: S506 - the safe one, in C
         self.came.append(found)
         if not WRITES:
             known = _told(self.file).get(self.test, [])
@@ -95,13 +95,13 @@ class Golden:
 
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
 def _told(file: Path) -> Told:
     text = file.read_text(encoding="utf-8") if file.exists() else ""
-    return yaml.load(text, _Loader) or {}  # noqa: S506 - the safe one, in C
+    return yaml.load(text, LOADER) or {}  # noqa: S506 - the safe one, in C
 
 
 def _write(file: Path, told: Told) -> None:
