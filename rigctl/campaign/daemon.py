@@ -30,6 +30,7 @@ from rigctl.campaign.events import (
     PhaseChanged,
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
+from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, abandon_open_trial, recover
 from rigctl.campaign.production import begin, started
@@ -364,17 +365,17 @@ class Session:
         return await self.runner.run()
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
-        campaign, rows = await self.journal.call(lambda j: (j.read.campaign(), j.read.trials()))
+        (spent, operated), rows = await self.journal.call(lambda j: (spent_and_operated(j.read), j.read.trials()))
         result = CampaignResult(
             ending=ending,
             reason=reason,
             trials=sum(row.state.charged for row in rows),
-            spent=campaign.spent,
+            spent=spent,
             budget=self.spec.problem.budget,
             safe=self._report,
             recorded=sum(row.state is State.RECORDED for row in rows),
             worst_tick_delay_s=self.watchman.lateness.worst_s,
-            operated=campaign.operated,
+            operated=operated,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

@@ -382,7 +382,7 @@ class Stage:
 
         return factory
 
-    async def run(self, spec=None, journal=open_journal, decider=None, **faults):
+    async def run(self, spec=None, journal=open_journal, decider=None, signals=None, **faults):
         spec = spec or make_spec()
         faults.setdefault("late", spec.rig.late_names)
         return await run_campaign(
@@ -392,6 +392,7 @@ class Stage:
             self.clock(),
             self._hear,
             open_journal=journal,
+            signals=signals,
             decider=decider or ThreadDecider(),
         )
 

@@ -16,6 +16,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
 from rigctl.rig.clocks import RealClock, boot_id
+from rigctl.signals import Signals
 from tests.campaign.fakes import make_spec
 from tests.golden import Golden
 
@@ -360,3 +361,11 @@ async def test_rig_time_runs_faster_by_the_factor():
 def test_the_boot_has_one_name():
     """Two processes of one boot agree on it."""
     assert boot_id() == boot_id() != ""
+
+
+async def test_a_signal_that_came_before_a_first_campaign_begins_ends_it(stage):
+    """Nothing is in the journal yet, so nothing was spent."""
+    early = Signals()
+    early.heard.append("SIGTERM")
+    result = await stage.run(signals=early)
+    assert (result.ending, result.trials, result.recorded, result.spent) == ("abandoned", 0, 0, 0)
