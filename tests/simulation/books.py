@@ -7,12 +7,13 @@ import math
 import shutil
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from sim_rig.plants.pump import Dispense
 
@@ -43,6 +44,15 @@ DIGIT_ML = 0.01
 
 class Violation(AssertionError):
     """Says which invariant does not hold, and where it can be seen."""
+
+
+@contextmanager
+def around(*calls: tuple[object, str, Callable[[Callable[..., Any]], Callable[..., Any]]]) -> Iterator[None]:
+    """Let calls go through what is made of them while the block runs; each by its owner, its name and what makes it."""
+    with ExitStack() as stack:
+        for owner, name, made in calls:
+            stack.enter_context(patch.object(owner, name, made(getattr(owner, name))))
+        yield
 
 
 @dataclass

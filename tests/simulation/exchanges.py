@@ -6,11 +6,10 @@ import math
 import re
 import struct
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from rigctl.campaign import safe_file
 from rigctl.rig.guard import Guard
@@ -18,6 +17,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Reading
 from sim_rig.faults import SensorTap
+from tests.simulation.books import around
 from tests.simulation.plant import options_of, places
 from tests.simulation.ports import MemoryPort
 from tests.simulation.trouble import Trouble
@@ -61,18 +61,14 @@ class Exchanges:
         """Lines whose answers do not say what they answer."""
         self._near = {name: max(ROUNDED, 0.51 * _step(witness, name)) for name in self._taps.values()}
 
-    @contextmanager
-    def installed(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for where, name, around in (
-                (SensorTap, "__call__", self._given),
-                (MemoryPort, "_arrived", self._arrives),
-                (Probe, "attempt", self._answered),
-                (Guard, "apply", self._told),
-                (safe_file, "write", self._said_safe),
-            ):
-                stack.enter_context(patch.object(where, name, around(getattr(where, name))))
-            yield
+    def installed(self) -> AbstractContextManager[None]:
+        return around(
+            (SensorTap, "__call__", self._given),
+            (MemoryPort, "_arrived", self._arrives),
+            (Probe, "attempt", self._answered),
+            (Guard, "apply", self._told),
+            (safe_file, "write", self._said_safe),
+        )
 
     # answers --------------------------------------------------------------------------------------------------------
 

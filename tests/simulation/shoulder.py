@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import patch
 
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.doses import DoseBook
@@ -14,6 +13,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.values import Measurement, SafeReport
 from sim_rig.faces.ezo_pump import PumpCircuit
 from tests.simulation import controller
+from tests.simulation.books import around
 from tests.simulation.trouble import Trouble
 
 if TYPE_CHECKING:
@@ -33,19 +33,15 @@ class Shoulder:
         self._seen: set[str] = set()
         """What was driven when the window of the last trial was over."""
 
-    @contextmanager
-    def installed(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for where, name, around in (
-                (DoseBook, "given_ml", self._counted),
-                (Journal, "run", self._begun),
-                (Journal, "measure", self._measured),
-                (Rig, "measure", self._window),
-                (Rig, "safe", self._all_told),
-                (controller, "safe_first", self._safe_first),
-            ):
-                stack.enter_context(patch.object(where, name, around(getattr(where, name))))
-            yield
+    def installed(self) -> AbstractContextManager[None]:
+        return around(
+            (DoseBook, "given_ml", self._counted),
+            (Journal, "run", self._begun),
+            (Journal, "measure", self._measured),
+            (Rig, "measure", self._window),
+            (Rig, "safe", self._all_told),
+            (controller, "safe_first", self._safe_first),
+        )
 
     def _counted(self, really: Callable[..., float]) -> Callable[..., float]:
         """The caps count at least what really came of our doses within 24 hours."""

@@ -9,9 +9,8 @@ import json
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
-from unittest.mock import patch
 
 from rigctl.campaign.journal import Journal
 from rigctl.rig.guard import Guard
@@ -19,6 +18,7 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.values import Alarm, SafeReport
 from sim_rig.plants.parts import Channel
 from sim_rig.plants.tank import Tank
+from tests.simulation.books import around
 from tests.simulation.controller import Running
 from tests.simulation.dosed import Dosed
 from tests.simulation.plant import options_of, places
@@ -87,17 +87,13 @@ class Truths:
         mischief = witness.mischief
         mischief._kinds = {**mischief._kinds, "nudge": (3, self._nudge)}
 
-    @contextmanager
-    def installed(self) -> Iterator[None]:
-        with ExitStack() as stack:
-            for where, name, around in (
-                (Journal, "run", self._begun),
-                (Journal, "measure", self._measured),
-                (Rig, "safe", self._safe),
-                (Guard, "admit_dose", self.dosed.admitted),
-            ):
-                stack.enter_context(patch.object(where, name, around(getattr(where, name))))
-            yield
+    def installed(self) -> AbstractContextManager[None]:
+        return around(
+            (Journal, "run", self._begun),
+            (Journal, "measure", self._measured),
+            (Rig, "safe", self._safe),
+            (Guard, "admit_dose", self.dosed.admitted),
+        )
 
     @property
     def channels(self) -> Mapping[str, Channel]:
