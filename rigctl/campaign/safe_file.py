@@ -260,7 +260,7 @@ async def _until_confirmed(rig: Rig, report: SafeReport, signals: Signals) -> Sa
 
 
 def recognisable(devices: Sequence[Driven], left: Sequence[Driven]) -> tuple[Driven, ...]:
-    """Return these with who was seen where each of them stands, as far as word was left of that."""
+    """Return these with the identity last seen at each place, if it was recorded."""
     seen = {device.place: device.seen for device in left}
     return tuple(replace(device, seen=seen.get(device.place)) for device in devices)
 

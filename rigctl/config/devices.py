@@ -77,7 +77,7 @@ def _profile(context: CheckContext, path: KeyPath, driver: type[Driver], said: s
 
 
 def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:
-    """Return a driver's options; to be run, text is no number and `yes` is no truth.
+    """Return a driver's options; for a run, text is not taken for a number, nor `yes` for true.
 
     By way of JSON, where strictness still takes a list for a tuple. Campaigns of the past were taken less strictly.
     """

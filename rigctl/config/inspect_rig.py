@@ -52,7 +52,7 @@ _WHOLE_LINE: Final = ClaimedPlace("the line", "keeps")
 
 
 def _roles(context: CheckContext, spec: RigSpec) -> None:
-    """Ask the rig itself whether each device can do what it is named for."""
+    """Ask the drivers whether each device can do its job."""
     if context.findings:
         return
     try:

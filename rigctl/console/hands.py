@@ -86,7 +86,7 @@ def _done(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
 
 
 def _asked(pump: str) -> float:
-    """Return what was measured of a dose, asked for until it can be read: another dose would cost as much again."""
+    """Return the measured dose; ask until the answer is readable, as another dose would cost as much again."""
     while True:
         try:
             return quantity("measured", input("What was measured, e.g. 9.6 mL? "), "volume")

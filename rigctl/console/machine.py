@@ -71,7 +71,7 @@ def _run(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Answers what is asked about the machine; read-only."""
+    """Answers questions about the machine; read-only."""
 
     root: Path = Path("/")
     run: Callable[[Sequence[str]], str] = _run

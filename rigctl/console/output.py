@@ -283,7 +283,7 @@ def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[s
 
 
 def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> str:
-    """Go on with the next trial, or, once the budget is spent, read what came of it."""
+    """Name the next trial's command, or `recommend` once the budget is spent."""
     config, where = _word(loaded.path), _where(state)
     recommend = f"rigctl recommend {config}{where}"
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"

@@ -277,7 +277,9 @@ def share(text: str | None) -> float | None:
         value = math.nan
     if not 0.0 <= value <= MOST_LOST:  # nan, too
         must = f'must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05'
-        flaw = got(text, must, "it is what exploring may lose of the gain over controlling nothing", where="--learn")
+        flaw = got(
+            text, must, "the share of the gain over controlling nothing that exploring may cost", where="--learn"
+        )
         raise UsageError(flaw)
     return value
 

@@ -1,6 +1,6 @@
 """Who brings messages to people: the library `apprise`, by URLs that nobody else may see; and signs of life by HTTP.
 
-What goes wrong is told without a word that stands in a URL, whatever the library or the other end has to say about it.
+Errors never quote a word of a URL, whatever the library or the other end says.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: 
     Args:
         title: what it is about.
         sentences: what it says.
-        again_s: it loads itself anew after so many seconds; 0: it does not.
+        again_s: seconds after which the page reloads itself; 0: never.
         form: HTML below them.
         up: where the campaign's page is from here, for a proxy may have put it anywhere.
     """

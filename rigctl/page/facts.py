@@ -73,7 +73,7 @@ def gather(
         status: what the running campaign answers; None where none runs.
         now: by the wall clock, aware.
         before: the facts of the last look through the same reader: only trials that changed since are read.
-        log_of: the trial whose log is wanted; None: the last lines of all.
+        log_of: the trial whose log is wanted; None: the newest lines of all trials.
         alive: whether the process that runs the campaign lives; None: nobody has looked.
 
     Raises:

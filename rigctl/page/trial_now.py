@@ -81,7 +81,7 @@ def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | No
 
 
 def _readings(status: Status, loaded: LoadedConfig | None) -> Mapping[str, float]:
-    """Return what the watch has last read, by variable."""
+    """Return the watch's last readings, by variable."""
     told = status.readings
     seen = {} if loaded is None else {v.name: told.get(v.name) or told.get(v.sensor) for v in loaded.rig.variables}
     return {name: s.value for name, s in seen.items() if s is not None and s.value is not None}

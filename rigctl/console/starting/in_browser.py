@@ -147,7 +147,7 @@ def ask_in_browser(wanted: Wanted, say: Callable[[str], object]) -> Written:
 
 
 def application(visit: Visit, token: str) -> Door:
-    """Return the form's server as an ASGI application; whoever does not know the token finds nothing."""
+    """Return the form's server as an ASGI application; without the token every address is unknown."""
     routes = [Route("/", visit.answer, methods=["GET", "POST"]), Route("/assets/{name}", send_asset)]
 
     def refused(_: Request, error: Exception) -> Response:

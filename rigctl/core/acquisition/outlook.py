@@ -84,7 +84,7 @@ class Context:
 
     @property
     def outcomes_have_a_unit(self) -> bool:
-        """Tell whether outcomes, or fixed hyper-parameters, say in what numbers to think of the outcome."""
+        """Tell whether outcomes or fixed hyper-parameters give the outcome's scale."""
         told = self.problem.model.hyperparameters == "fixed"
         return told or (len(self.history.complete) > 0 and float(np.ptp(self.history.y)) > 0)
 

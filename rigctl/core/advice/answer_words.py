@@ -21,7 +21,7 @@ FEW = 3
 
 
 def limits_of(way: WayToRun, names: Mapping[str, str]) -> str:
-    """Write what must be kept: `roughness at most 3.2 um`."""
+    """Write the limits: `roughness at most 3.2 um`."""
     return " and ".join(k.label(names) for k in way.kept)
 
 

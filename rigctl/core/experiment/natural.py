@@ -337,7 +337,7 @@ def fitted(readings: FloatArray) -> Marginal:
 
     A truncated normal by maximum likelihood (its sufficient statistics are x and x^2, so that is matching mean and
     spread) as long as the largest distance D between its distribution function and that of the readings is no more than
-    sampling would explain: Kolmogorov's and Smirnov's test, parameters fitted. Else the readings themselves.
+    sampling would explain: Kolmogorov's and Smirnov's test, parameters fitted. Otherwise the readings as they are.
 
     By Koksma's inequality the two differ by at most D times the variation of f in their E[f(X)], and such expectations
     are all that decisions use. So while the test is passed, the smoother distribution errs no more than

@@ -101,7 +101,7 @@ class Memory:
     pending: Pending | None = None
     """The last batch."""
     owed: tuple[Pending, ...] = ()
-    """Batches before it whose outcome is awaited; their losses are counted."""
+    """Earlier batches whose outcome is awaited; their losses count."""
 
     @property
     def standing(self) -> tuple[Drift, ...]:

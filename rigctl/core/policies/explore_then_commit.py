@@ -25,7 +25,7 @@ from rigctl.text import in_full
 class Intersection:
     """Intersect confidence bounds as trials go by (U Algorithm 1, lines 10 to 20).
 
-    Valid for one fit and one belief about the marginals only: `restarted` when `Outlook.changed`.
+    Valid for one fit and one estimate of the marginals: `restarted` when `Outlook.changed`.
     """
 
     lcb: float

@@ -156,7 +156,7 @@ class TruncatedNormal:
         return np.asarray(np.clip(self.loc + sign * self.scale * ndtri_exp(tail), 0.0, 1.0))
 
     def distribution(self, x: FloatArray) -> FloatArray:
-        """Return P(X <= x), elementwise, from the same integrals as all else."""
+        """Return P(X <= x), elementwise, from the integrals that moments use, too."""
         mode, precision = self._origin, self.scale**-2
         slope, low = (self.loc - mode) * precision, -mode
         upper = np.minimum(x, 1.0) - mode
