@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rigctl.campaign.safe_file import NoDoses
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
+from rigctl.console import output
 from rigctl.console.options import require_devices, require_linux
 from rigctl.console.output import ShownColumn, table
 from rigctl.core.experiment.money import to_units
@@ -560,34 +561,39 @@ def counted_of(care: CareSpec) -> str:
 
 
 def show(found: Checked, console: Console) -> None:
+    """Print what a check found, each line broken at spaces where the terminal is narrower."""
+    for text, style in _shown(found, console.width):
+        output.lines(console, output.wrapped(text, console.width), style)
+
+
+def _shown(found: Checked, width: int) -> Iterator[tuple[str, str]]:
+    """Yield each line and its style."""
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     urls = len({d.url for d in rig.devices.values()})
     buses = f"{urls} {'bus' if urls == 1 else 'buses'}"
     included = joined(sorted({*loaded.document.files.values()} - {str(loaded.path)}))
-    console.print(
-        f"{loaded.path}{included and f', with {included},'} is valid: {counted(space.dimension, 'variable')}, "
-        f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
-        f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
+    yield (
+        (
+            f"{loaded.path}{included and f', with {included},'} is valid: {counted(space.dimension, 'variable')}, "
+            f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
+            f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
+        ),
+        "",
     )
-    for line in lines(found.plan, loaded, console.width):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    yield from ((line, "") for line in lines(found.plan, loaded, width))
     if times.by_bus:
         sent, confirmed = f"{times.told_s:.2f} s", f"{times.confirmed_s:.2f} s"
-        console.print(f"safe: stop commands sent within {sent}, confirmed by read-back within {confirmed}")
+        yield f"safe: stop commands sent within {sent}, confirmed by read-back within {confirmed}", ""
         for url, (told_s, confirmed_s) in times.by_bus.items():
-            console.print(f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", highlight=False, soft_wrap=True)
+            yield f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", ""
     if rig.starts is not None and times.by_bus:
         most, good = counted(rig.starts.at_most, "start"), lasting(rig.starts.good_after_s)
-        console.print(f"If {most} in a row fail within {good}, rigctl waits for you.")
+        yield f"If {most} in a row fail within {good}, rigctl waits for you.", ""
     for interlock in rig.watch.interlocks:
         held = f" for {interlock.for_s:g} s" if interlock.for_s else ""
-        console.print(f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", soft_wrap=True)
-    for name, care in rig.care.items():
-        console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
-    for line in who_is_told(tells(loaded), troubles=False):
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
-    for text in found.warnings:
-        console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
-    for name, (well, said) in found.answers.items():
-        console.print(f"  {name:16} {said}", style="none" if well else "bold red")
+        yield f"interlock {interlock.name}: {interlock.when}{held}: {interlock.then}", ""
+    yield from ((f"{name}: {counted_of(care)}", "") for name, care in rig.care.items())
+    yield from ((line, "") for line in who_is_told(tells(loaded), troubles=False))
+    yield from ((f"warning: {text}", "yellow") for text in found.warnings)
+    yield from ((f"  {name:16} {said}", "" if well else "bold red") for name, (well, said) in found.answers.items())

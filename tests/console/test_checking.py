@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import io
 
+import pytest
+from rich.console import Console
+
+from rigctl.config.load import load
+from rigctl.console import checking
+from tests.console.conftest import ROOT
 from tests.golden import Golden
 
 RELAYS = [f"relay{i}" for i in range(16)]
@@ -89,3 +95,14 @@ def test_a_program_is_given_each_mistake_in_its_parts(bench, golden: Golden):
     golden(settle["remedy"])
     golden(sensor["remedy"])
     assert sensor["got"] == '"camra"'
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", ["greenhouse", "lathe", "wind-tunnel"])
+def test_a_check_is_broken_at_spaces(name, width):
+    """No line is wider than the terminal, but where it is one word, such as an address."""
+    screen = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    checking.show(checking.checked(load(ROOT / f"config/{name}.yaml")), screen)
+    lines = screen.file.getvalue().splitlines()
+    assert len(lines) > 20
+    assert [line for line in lines if len(line) > width and len(line.split()) > 1] == []
