@@ -18,7 +18,7 @@ GROUPS = {
     "terminal": (("tests/console/golden/**/*.txt",), r"(?m)^([$#|+]|  ).*$"),
     "page": ((f"{SHOWN}/[!r]*.html",), r"(?s){%.*?%}|<[^>]*>"),
     "report": ((f"{SHOWN}/re*.html",), r"(?s)<style.*?</style>|{%.*?%}|<[^>]*>"),
-    "how-to": (("docs/how-to/*.md", "docs/tutorial.md", "README.md"), r"(?s)```.*?```|<!--.*?-->|(?m:^[#|].*$)"),
+    "how-to": (("docs/how-to/*.md", "docs/tutorial.md", "README.md"), r"(?s)```.*?```|<!--.*?-->|(?m-s:^[#|].*$)"),
     "docstrings": (("rigctl/**/*.py",), ""),
 }
 """Files, and what in them is no sentence."""
