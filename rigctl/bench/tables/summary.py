@@ -80,8 +80,6 @@ def reached(frame: pd.DataFrame, ours: str, others: Sequence[str]) -> tuple[Reac
 
 
 def _row(scenario: PolicyScenario, runs: pd.DataFrame, ours: str, other: str) -> Reached | None:
-    import pandas as pd  # noqa: PLC0415 - heavy, and an extra
-
     places = np.linspace(0.0, scenario.budget, PLACES + 1)[1:]
     regrets: Any = steps(runs, "inference", runs["spent"], places)
     pair = [regrets.xs(name, level="policy").droplevel(SCENARIO) for name in (ours, other)]
