@@ -95,6 +95,11 @@ def driven_by(spec: RigSpec, seen: Mapping[str, Seen] = NOBODY) -> tuple[Driven,
     )
 
 
+def of_rig(spec: RigSpec, seen: Mapping[str, Seen], *, driven: bool) -> SafeFile:
+    """Return this process's word."""
+    return SafeFile(spec.name, driven, spec.speedup, driven_by(spec, seen), Writer.this_process())
+
+
 def write(directory: Path, content: SafeFile) -> None:
     """Put it there, whole or not at all; when this returns, it is on disk.
 

@@ -17,8 +17,7 @@ import structlog
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.lock import Writer
-from rigctl.campaign.safe_file import NOBODY, SafeFile, driven_by, put, write
+from rigctl.campaign.safe_file import NOBODY, of_rig, put, write
 from rigctl.errors import JournalError, counted
 from rigctl.rig.places import Seen
 from rigctl.rig.spec import RigSpec, StartsSpec
@@ -133,6 +132,5 @@ class Word:
             structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
 
     async def _write(self, *, driven: bool) -> None:
-        spec, devices = self._spec, driven_by(self._spec, self._seen)
-        content = SafeFile(spec.name, driven, spec.speedup, devices, Writer.this_process())
+        content = of_rig(self._spec, self._seen, driven=driven)
         await self._journal.call(lambda j: write(j.path.parent, content))
