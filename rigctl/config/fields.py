@@ -99,7 +99,8 @@ def of_levels(section: Any) -> Any:
     except ValueError:
         return {**section, "unit": "1", "range": [0, 1]}  # told of the key itself
     step = (high - low) / (len(others) + 1)
-    return {**section, "unit": "1", "range": [low, high], "step": step, "plausible": [low, high]}
+    plausible = [low - step / 2, high + step / 2]  # what reads a level may be noisy
+    return {**section, "unit": "1", "range": [low, high], "step": step, "plausible": plausible}
 
 
 def either(schema: dict[str, Any]) -> None:

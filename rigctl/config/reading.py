@@ -168,7 +168,7 @@ class Quantities:
     # quantities
 
     def amount(self, value: Any) -> float:
-        if not self._levels:
+        if not self._levels or self._path[2:3] == ("plausible",):  # which a reading may be beside a level
             return self._units.to(_number_or_text(value), self._unit, self._like)
         found = self._levels.get(value, value) if isinstance(value, str) else value
         if isinstance(found, bool) or found not in self._levels.values():

@@ -119,6 +119,10 @@ class Lathe:
         true = float(quality(self.drives.values()[None, :])[0])
         return max(0.0, true * (1.0 + QUALITY_NOISE * self.drives.noise()))
 
+    def load_kw(self) -> float:
+        """Return what the spindle gives at these settings, during a cut."""
+        return float(cutting_w(self.drives.values()[None, :])[0]) / 1000.0
+
     def power_w(self) -> float:
         loader_w = LOADER_W if self.drives.change.running else 0.0
         cut_w = float(cutting_w(self.drives.values()[None, :])[0]) if self.cutting else 0.0

@@ -29,7 +29,7 @@ TUNNEL: Final = (
 )
 NEXT_COIL: Final = 5
 """Loads the next workpiece; starts the next run."""
-WEAR_AT, CONCENTRATE_AT = 20, 22
+WEAR_AT, CONCENTRATE_AT, LOAD_AT = 20, 22, 24
 
 
 def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
@@ -37,6 +37,7 @@ def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
     bank, sensors = machine_plc(lathe.drives, LATHE)
     bank.number("input", WEAR_AT, lambda: lathe.wear_mm3)
     bank.number("input", CONCENTRATE_AT, lambda: lathe.concentrate_ml, kind="uint32", scale=0.1)
+    bank.number("input", LOAD_AT, lathe.load_kw)
     bank.bit("coil", NEXT_COIL, lambda: lathe.drives.change.commanded, lathe.command_load)
     bank.bit("discrete", 1, lambda: lathe.cutting)
     surface = SensorTap(lathe.quality, 100.0)
