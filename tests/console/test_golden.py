@@ -35,7 +35,6 @@ from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
 from tests.forked import Forked
 from tests.golden import Golden
-from tests.profiles import slow_beyond
 
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
@@ -183,7 +182,8 @@ def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
     return text.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
-@pytest.mark.parametrize("verb", slow_beyond(1, ["status", "recommend", "explain"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["status", "recommend", "explain"])
 def test_the_verbs_that_look_at_a_dumb_terminal(ingested, verb):
     """Plain lines, none longer than the terminal where it can be broken, and no control sequences."""
     text = at_terminal(ingested.folder, 80, "dumb", verb)
@@ -192,7 +192,8 @@ def test_the_verbs_that_look_at_a_dumb_terminal(ingested, verb):
     assert_golden(f"{verb}-dumb", text)
 
 
-@pytest.mark.parametrize("width", slow_beyond(1, WIDTHS))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_verbs_that_look_at_a_terminal(ingested, width):
     """A real terminal, asked for its width."""
     text = at_terminal(ingested.folder, width, "xterm", "recommend")

@@ -20,7 +20,6 @@ from tests import forked
 from tests.console.conftest import ROOT
 from tests.console.test_cli import commands
 from tests.golden import Golden
-from tests.profiles import slow_beyond
 
 REFUSED = {
     "check": ("none.yaml",),
@@ -127,9 +126,8 @@ def test_an_error_of_a_run_is_one_document(bench, golden: Golden):
     golden(answer.err)
 
 
-@pytest.mark.parametrize(
-    "words", slow_beyond(1, [("schema",), ("--help",), ("explain", "--state", "nowhere", "--json")])
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [("schema",), ("--help",), ("explain", "--state", "nowhere", "--json")])
 def test_no_room_for_what_is_printed_is_told_in_a_line(words):
     """No traceback, neither as it is written nor when the process ends."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import closing
 
+import pytest
 from typer.testing import CliRunner
 
 from rigctl.campaign.journal import Journal
@@ -26,6 +27,7 @@ def rigctl(*arguments):
     return found.stdout
 
 
+@pytest.mark.slow
 def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     """It ends with its budget, a recommendation, the simulator's truth, an exact ledger and a journal that replays."""
     options = ["--budget", "6 EUR", "--speed", "48000", "--keep", tmp_path / "kept", "--json"]
