@@ -78,13 +78,15 @@ def check(tally: Tally, s: Situation, flips, answer, ask, stock):
         tally.flips[flip.kind] += 1
         on, short = (ask(remade(s, flip, v, stock)) for v in (flip.at, flip.short))
         if (on, short) != (flip.after, answer) or on == short or flip.before != answer:
-            tally.wrong.append(f"{s.policy} trial {s.trial}: {told(flip, currency='EUR')} gave {on!r}, {short!r}")
+            tally.wrong.append(
+                f"{s.policy} trial {len(s.history) + 1}: {told(flip, currency='EUR')} gave {on!r}, {short!r}"
+            )
 
 
 def campaign(tally: Tally, number: int, most: int):
     """One campaign; every decision from the fifth on is questioned about one kind of change, in turn."""
     for situation, _, stock in decisions(POLICIES[number % len(POLICIES)], number):
-        if situation.trial > FEWEST and tally.decisions < most:
+        if len(situation.history) >= FEWEST and tally.decisions < most:
             question(tally, situation, stock)
 
 

@@ -109,14 +109,14 @@ def check(policies, seeds):
             for situation, _, _ in decisions(policy, seed):
                 if not situation.history.complete:
                     continue
-                price = PRICES[situation.trial % len(PRICES)]
-                rng, tolerance = trial_rng(seed, situation.trial), 0.1 * (seed % 3)
-                today = {} if situation.trial % 5 else {"b": 0.5}
+                price = PRICES[(len(situation.history) + 1) % len(PRICES)]
+                rng, tolerance = situation.rng, 0.1 * (seed % 3)
+                today = {} if (len(situation.history) + 1) % 5 else {"b": 0.5}
                 found = recommend(
                     situation.problem, situation.history, rng, tolerance, today=today, floor_cost=0.05, price=price
                 )
                 answer = answer_of(found)
-                where = f"{policy.name}, seed {seed}, trial {situation.trial}"
+                where = f"{policy.name}, seed {seed}, trial {len(situation.history) + 1}"
                 denied += [f"{where}: {line}" for line in contradictions(answer, found.allowed)]
                 denied += [f"{where}: {line}" for line in words(found).lines() if unreadable(line)]
                 played = {o.control_set for o in situation.history.complete}

@@ -73,7 +73,8 @@ def held_against_their_rows(seeds):
             for situation, proposal, _ in decisions(policy, seed):
                 made["decisions"] += 1
                 wrong += [
-                    f"{policy} {situation.trial} {c}: {proposal.reason}" for c in denied(situation, proposal, made)
+                    f"{policy} {len(situation.history) + 1} {c}: {proposal.reason}"
+                    for c in denied(situation, proposal, made)
                 ]
     return made, wrong
 
@@ -120,7 +121,7 @@ def test_numbers_of_a_set_are_of_the_setting_it_names():
 def test_before_anything_was_measured_no_number_stands_in_for_it():
     """Nor after one outcome, nor after failed trials; with fixed hyper-parameters the model speaks from the start."""
     learned = {
-        s.trial: (s, p)
+        p.trial: (s, p)
         for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions(kernel="squared-exponential"))
     }
     situation, proposal = learned[1]
