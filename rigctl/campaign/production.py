@@ -26,7 +26,7 @@ from rigctl.campaign.trial import Decision, State
 from rigctl.core.advice.worth import half_width
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_units
-from rigctl.core.operating.playing import Drift, remembered
+from rigctl.core.operating.playing import Drift, Memory, remembered
 from rigctl.core.operating.playing import counted as counted_so_far
 from rigctl.core.operating.policy import EXPLORING, NAME, Operating
 from rigctl.errors import JournalError, counted
@@ -183,10 +183,7 @@ class Production:
 
 def production(reader: Reader) -> Production | None:
     """Return what has come of the batches; None: none has been run."""
-    every = [row for row in reader.trials() if row.operated and row.state.charged]
-    memories = (remembered(row.policy_state) for row in reversed(every))
-    memory = next((one for one in memories if one is not None), None)
-    rows = [row for row in every if memory is None or row.trial >= memory.begun]
+    memory, rows = _of_this_production(reader)
     if not rows:
         return None
     good = [row for row in rows if row.outcome is not None and not row.voided]
@@ -214,6 +211,14 @@ def production(reader: Reader) -> Production | None:
     account = counted_so_far(memory, {row.trial for row in good}, awaited)
     learned = replace(counted, made_of=memory.since, learns=memory.pending is not None, drifts=memory.drifts)
     return learned if account is None else replace(learned, gained=account.gained, lost=account.lost)
+
+
+def _of_this_production(reader: Reader) -> tuple[Memory | None, list[TrialRow]]:
+    """Return what the last batch that remembers anything does, and the batches since that production began."""
+    every = [row for row in reader.trials() if row.operated and row.state.charged]
+    memories = (remembered(row.policy_state) for row in reversed(every))
+    memory = next((one for one in memories if one is not None), None)
+    return memory, [row for row in every if memory is None or row.trial >= memory.begun]
 
 
 def _hoped(good: Sequence[TrialRow]) -> tuple[float | None, float | None]:
