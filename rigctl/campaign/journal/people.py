@@ -263,22 +263,29 @@ def corrected(
     state = trial.state if awaited is None else State.AWAITING
     if said:
         state = State.RECORDED if first is not None else State.FAILED
-    found = replace(
-        trial,
+    charged, by_hand = _charged(trial, known, amount)
+    return replace(
+        charged,
         measured=_known(values),
         outcome=first,
         further=_known(outcomes),
         state=state,
         whole=trial.whole or bool(said) or any(c.becomes.values for c in amends),
-        by_hand=known,
+        by_hand=by_hand,
         remark=remark,
         corrected=tuple(c for c in corrections if c is not came),
         awaited=awaited,
         came=came,
     )
-    if amount is not None and known is not None and known.imported is not None:  # what it cost then: nobody pays that
-        return replace(found, by_hand=replace(known, amount=amount))
-    return found if amount is None else replace(found, cost=amount, estimated=False)
+
+
+def _charged(trial: TrialRow, known: ByHand | None, amount: Micros | None) -> tuple[TrialRow, ByHand | None]:
+    """Return a trial with the amount that a correction says, if one does, and what is known of it besides."""
+    if amount is None:
+        return trial, known
+    if known is not None and known.imported is not None:  # what it cost then: nobody pays that
+        return trial, replace(known, amount=amount)
+    return replace(trial, cost=amount, estimated=False), known
 
 
 def _known(values: Mapping[str, float | None]) -> Mapping[str, float]:
