@@ -46,10 +46,7 @@ def _damage(path: Path) -> str:
     magic, _, page, _, salt1, salt2, *stored = struct.unpack(">8I", data[:HEADER])
     order = ">" if magic & 1 else "<"
     sums = _summed(data[:24], (0, 0), order)
-    possible = page >= 512 and page & (page - 1) == 0 and HEADER + FRAME + page <= len(data)
-    size = FRAME + (page if possible else 4096)  # SQLite's usual one
-    begins = range(HEADER, len(data) - size + 1, size)
-    frames = [_Frame(data[s : s + FRAME], data[s + FRAME : s + size]) for s in begins]
+    frames = _frames(data, page)
     if not frames:
         return ""
     if magic & ~1 != MAGIC or sums != tuple(stored):
@@ -129,6 +126,14 @@ class _Frame:
                         return any(summed[place:])
             even, odd = _stepped(even), _stepped(odd)
         return False
+
+
+def _frames(data: bytes, page: int) -> list[_Frame]:
+    """Return all frames of pages of the size that the header says or, where that cannot be, of SQLite's usual one."""
+    possible = page >= 512 and page & (page - 1) == 0 and HEADER + FRAME + page <= len(data)
+    size = FRAME + (page if possible else 4096)
+    begins = range(HEADER, len(data) - size + 1, size)
+    return [_Frame(data[b : b + FRAME], data[b + FRAME : b + size]) for b in begins]
 
 
 def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
