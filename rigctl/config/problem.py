@@ -327,7 +327,8 @@ def _discrete(
 ) -> Marginal | None:
     """Return the share of each level of a category; None when it does not hold."""
     if not levels or path[-1] == "truncated_normal":
-        flaw = Flaw("is for a category, which has levels" if not levels else "is for a number, not for a category")
+        lead, other = ("number", "shares") if levels else ("category, which has levels", "another distribution")
+        flaw = Flaw(f"is for a {lead}", remedy=f"give {other}, uniform or learned")
         context.findings.add(path, flaw)
         return None
     for word in section.shares or ():
