@@ -340,7 +340,7 @@ class RigConfig(FileSection):
     wins."""
     changeovers: list[str] = Field(default_factory=list)
     """Variables that it costs to bring to another value than in the trial before: an oven that heats up for hours. How
-    much is learned; trials that keep them are then preferred, and a cost is told without it."""
+    much is learned, and a cost is told without it; the default policy then prefers trials that keep them."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
     stop: StopSection | None = None

@@ -163,6 +163,7 @@ def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
 def test_what_an_instrument_has_sent_moves_no_terminal(golden: Golden):
     """Escapes and line ends are blanks in what people are shown."""
     (state,) = seen(raised(1, "ph", "garbled", message="garbled: \x1b[2J\x07ok\r\n"))
+    assert state.message.isprintable()
     golden(state.message)
 
 
