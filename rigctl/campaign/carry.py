@@ -60,7 +60,7 @@ def outdated(journal: Journal, rig: RigSpec, trial: TrialRow) -> str:
     act = journal.read.people.moved_since(journal.read.events(trial.trial)[0].at_s)
     if act is not None:
         return f"{act.who} has done by hand since it was looked at: {act.argument}"
-    age_s, most_s = journal.past.read_ago_s(trial.trial), rig.timing.look.counts_for_s
+    age_s, most_s = journal.past.looked_since(trial.trial).certain_s, rig.timing.look.counts_for_s
     if age_s > most_s:
         unknown = "the computer was started anew since, and nobody knows how old what was read is"
         return (

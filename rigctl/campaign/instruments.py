@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from math import ceil, inf
 from typing import Any, Final, Literal
 
+from rigctl.campaign.journal.past import utc_now, wall_since_s
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import CalibrationRow, MeasurementRow, TrialRow, UpkeepRow
 from rigctl.campaign.journal.writer import Journal
@@ -276,14 +276,14 @@ def by_wall(speedup: float) -> Ago:
     """Return the way to say how long ago something was where no clock of the campaign's runs."""
 
     def ago_s(_at_s: float, utc: str, _epoch: str) -> float:
-        return (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds() * speedup
+        return wall_since_s(utc, utc_now(), speedup)
 
     return ago_s
 
 
 def states_now(journal: Journal, rig: RigSpec) -> Mapping[str, DeviceState]:
     """Return the state of every device that something is known of, for the process that runs the campaign."""
-    return states(journal.read, rig, journal.past.passed_s)
+    return states(journal.read, rig, lambda *instant: journal.time.since(*instant).longest_s)
 
 
 def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState]:

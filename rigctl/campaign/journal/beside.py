@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, Literal
 
 from rigctl.campaign.journal.database import transaction
@@ -112,16 +112,11 @@ class AwaitedBook(Book):
         That may have been set right since the trial. So it is asked how long it is since the last sign of life of that
         boot; since the trial only where there is none.
         """
-        left_s = row.due_s - self._time.now_s()
         if row.epoch == self._time.epoch or not by_wall:
-            return left_s
-        speedup, due_utc = self._time.clock.speedup, datetime.fromisoformat(row.due_utc)
+            return row.due_s - self._time.now_s()
         sql = "SELECT seen_s, seen_utc FROM starts WHERE epoch = ? ORDER BY id DESC LIMIT 1"
-        for seen in self._ask(sql, row.epoch):
-            due_utc = datetime.fromisoformat(seen["seen_utc"]) + timedelta(
-                seconds=(row.due_s - seen["seen_s"]) / speedup
-            )
-        return min(left_s, (due_utc - self._time.wall()).total_seconds() * speedup)
+        at_s, utc = next(iter(self._ask(sql, row.epoch)), (row.due_s, row.due_utc))
+        return row.due_s - at_s - self._time.since(at_s, utc, row.epoch).longest_s
 
     def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
         """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.

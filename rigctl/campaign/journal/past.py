@@ -41,6 +41,46 @@ def synchronised() -> bool:
     return 0 <= asked < UNSYNCHRONISED
 
 
+def wall_since_s(utc: str, now: datetime, speedup: float) -> float:
+    """Return the rig seconds since an instant by the wall clock."""
+    return (now - datetime.fromisoformat(utc)).total_seconds() * speedup
+
+
+OFF_MOST_S = 86_400.0
+"""Rig seconds for which a clock that nobody keeps right may say that the machine was off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """How long ago an instant was, in rig seconds; negative: it is yet to come."""
+
+    rig_s: float
+    """By campaign time, for which time that the machine was off counts as none: across a boot, the least it can be."""
+    wall_s: float | None
+    """By the wall clock, where a boot lies between; None within one boot, where campaign time is exact."""
+
+    @property
+    def longest_s(self) -> float:
+        """Return the longer of both: how old something is, and how long it was waited for."""
+        return self.rig_s if self.wall_s is None else max(self.rig_s, self.wall_s)
+
+    @property
+    def certain_s(self) -> float:
+        """Return what no clock can make too short: infinity across a boot, as a clock may stand still meanwhile."""
+        return self.rig_s if self.wall_s is None else inf
+
+    @property
+    def charged_s(self) -> tuple[float, bool]:
+        """Return what is paid for, and whether it is known.
+
+        It is not where a boot lies between, and a clock that nobody keeps right says that the machine was off for
+        less than no time, or for more than a day: then a day is taken for it.
+        """
+        if self.wall_s is None or 0.0 <= self.wall_s - self.rig_s <= OFF_MOST_S or synchronised():
+            return self.longest_s, True
+        return self.rig_s + OFF_MOST_S, False
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignTime:
     """Rig seconds plus an offset.
@@ -62,6 +102,11 @@ class CampaignTime:
         """Return the wall clock in ISO 8601, for people."""
         return self.wall().isoformat(timespec="milliseconds")
 
+    def since(self, at_s: float, utc: str, epoch: str | None) -> Since:
+        """Return how long ago an instant was that was noted in campaign time, by the wall clock and in an epoch."""
+        own = epoch == self.epoch
+        return Since(self.now_s() - at_s, None if own else wall_since_s(utc, self.wall(), self.clock.speedup))
+
 
 def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wall) -> CampaignTime:
     """Return campaign time as the journal's last start left it, or going on from the last record in a new epoch."""
@@ -79,9 +124,6 @@ def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wal
 
 
 # What was before ------------------------------------------------------------------------------------------------------
-
-OFF_MOST_S = 86_400.0
-"""Rig seconds for which a clock that nobody keeps right may say that the machine was off."""
 
 _LAST_METERED = """
     SELECT e.trial, e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
@@ -188,47 +230,17 @@ class Past:
             return 0.0
         slept_s = self._slept_s({name: reading for name, (reading, _) in self._left().items()})
         rested_s = self._waited_s() + self._dead_s() + (slept_s if slept_s > LITTLE_SLEEP_S else 0.0)
-        return min(rested_s, self.passed_s(last["at_s"], last["utc"], last["epoch"]))
+        return min(rested_s, self.time.since(last["at_s"], last["utc"], last["epoch"]).longest_s)
 
-    def passed_s(self, at_s: float, utc: str, epoch: str | None) -> float:
-        """Return the rig seconds since an instant; by the wall clock, if that says more, where a boot lies between.
-
-        Not for money, see `away_s`: across a boot nothing else can say how long it was.
-        """
-        passed_s = max(0.0, self.time.now_s() - at_s)
-        if epoch == self.time.epoch:
-            return passed_s
-        wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds()
-        return max(passed_s, wall_s * self.time.clock.speedup)
-
-    def read_ago_s(self, trial: int) -> float:
-        """Return the rig seconds since the variables were read before a trial was decided; infinity after a boot.
-
-        How long a machine was off nobody knows for certain: a clock without a battery goes on where it was.
-        """
+    def looked_since(self, trial: int) -> Since:
+        """Return how long ago the variables were read before a trial was decided."""
         rows = ask(
             self.connection,
-            "SELECT l.at_s, s.epoch FROM looks l JOIN events e ON e.trial = l.trial AND e.event = 'LOOK' "
+            "SELECT l.at_s, e.utc, s.epoch FROM looks l JOIN events e ON e.trial = l.trial AND e.event = 'LOOK' "
             "LEFT JOIN starts s ON s.id = e.start WHERE l.trial = ? LIMIT 1",
             trial,
         )
-        if not rows:
-            return 0.0
-        return max(0.0, self.time.now_s() - rows[0]["at_s"]) if rows[0]["epoch"] == self.time.epoch else inf
-
-    def away_s(self, at_s: float, utc: str, epoch: str | None) -> tuple[float, bool]:
-        """Return the rig seconds since an instant, for money, and whether they are known.
-
-        They are not where a boot lies between, and a clock that nobody keeps right says that the machine was off for
-        less than no time, or for more than a day: then a day is taken for it.
-        """
-        passed_s = max(0.0, self.time.now_s() - at_s)
-        if epoch == self.time.epoch:
-            return passed_s, True
-        wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds() * self.time.clock.speedup
-        if 0.0 <= wall_s - passed_s <= OFF_MOST_S or synchronised():
-            return max(passed_s, wall_s), True
-        return passed_s + OFF_MOST_S, False
+        return self.time.since(*rows[0]) if rows else Since(0.0, None)
 
     def _last(self) -> sqlite3.Row | None:
         rows = ask(self.connection, _LAST_METERED)
@@ -249,7 +261,7 @@ class Past:
         return {
             r["meter"]: (
                 Reading(r["value"], r["unit"], r["at_s"] - self.time.offset_s, Severity(r["severity"]), r["detail"]),
-                self.away_s(r["at_s"], last["utc"], last["epoch"])[0],
+                self.time.since(r["at_s"], last["utc"], last["epoch"]).charged_s[0],
             )
             for r in rows
         }
@@ -298,8 +310,9 @@ def off_s(past: Past, start: int, heir: int) -> tuple[float, bool]:
     """
     sql = "SELECT s.* FROM starts s JOIN starts h ON h.id = ? WHERE s.id = ? AND s.epoch <> h.epoch"
     for last in ask(past.connection, sql, heir, start):
-        away_s, known = past.away_s(last["seen_s"], last["seen_utc"], last["epoch"])
-        return away_s - max(0.0, past.time.now_s() - last["seen_s"]), known
+        since = past.time.since(last["seen_s"], last["seen_utc"], last["epoch"])
+        away_s, known = since.charged_s
+        return away_s - since.rig_s, known
     return 0.0, True
 
 
@@ -310,4 +323,4 @@ def booked_ago_s(past: Past) -> dict[str, float]:
         "SELECT meter, at_s, utc, max(id), (SELECT epoch FROM starts s WHERE s.at_s < idle.at_s "
         "ORDER BY s.id DESC LIMIT 1) AS epoch FROM idle GROUP BY meter",
     )
-    return {row["meter"]: past.away_s(row["at_s"], row["utc"], row["epoch"])[0] for row in rows}
+    return {row["meter"]: past.time.since(row["at_s"], row["utc"], row["epoch"]).charged_s[0] for row in rows}
