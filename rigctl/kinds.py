@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 """What an editor takes for a number with its unit."""
@@ -46,8 +46,7 @@ class Kind:
             ValueError: it is none, or too little.
         """
         amount: float = units.quantity(text, self)
-        if self.positive and amount == 0:
-            raise ValueError(got(text, "must be more than nothing"))
+        require(not self.positive or amount != 0, text, "must be more than nothing")
         return amount
 
 

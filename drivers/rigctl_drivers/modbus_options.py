@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, got, require
 from rigctl.rig.protocols import ClaimedPlace, DeviceOptions
 from rigctl_drivers.registers import FLOATS, NumberType, WordOrder, decode, encode, float_step, width
 
@@ -57,8 +57,7 @@ class NumberOptions(DeviceOptions):
 
     @model_validator(mode="after")
     def _scale_is_not_zero(self) -> NumberOptions:
-        if self.scale == 0.0:
-            raise ValueError(got(0, "must not be 0", where="scale"))
+        require(self.scale != 0.0, 0, "must not be 0", where="scale")
         return self
 
     def value(self, raw: float) -> float:

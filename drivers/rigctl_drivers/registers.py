@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Literal
 
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 NumberType = Literal["int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64"]
 WordOrder = Literal["ABCD", "BADC", "CDAB", "DCBA"]
@@ -53,8 +53,7 @@ def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder =
 
 def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
     """Return the registers that hold `value`, integers rounded; `ValueError` if it is not finite or does not fit."""
-    if not math.isfinite(value):
-        raise ValueError(got(value, "must be finite"))
+    require(math.isfinite(value), value, "must be finite")
     number = value if number_type in FLOATS else round(value)
     try:
         data = _arrange(struct.pack(_FORMATS[number_type], number), order)

@@ -31,7 +31,7 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 BoundsKind = Literal["integrated", "pointwise"]
 
@@ -111,8 +111,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     Raises:
         ValueError: `repeats` or `n` is not positive.
     """
-    if repeats < 1 or n < 1:
-        raise ValueError(got({"n": n, "repeats": repeats}, "must be at least 1", where="latency"))
+    require(repeats >= 1 and n >= 1, {"n": n, "repeats": repeats}, "must be at least 1", where="latency")
     observations = history(n, seed).observations
     growing = [History.of(observations[: max(n - repeats, 0)])]
     for observation in observations[len(growing[0]) :]:

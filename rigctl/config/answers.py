@@ -16,7 +16,7 @@ from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, Outcome
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import Units
 from rigctl.config.wording import no_name
-from rigctl.flaws import Flaw, flaw_of, got
+from rigctl.flaws import Flaw, flaw_of, got, require
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
@@ -54,8 +54,7 @@ def column_of(text: str, taken: Collection[str] = ()) -> str:
 
 def unit_of(text: str) -> str:
     text = text.strip()
-    if not text:
-        raise ValueError(got(None, "must be a unit such as mM, L/min, pH or degC", '"1" for none'))
+    require(text, None, "must be a unit such as mM, L/min, pH or degC", '"1" for none')
     Units(None).unit(text)
     return text
 
@@ -88,8 +87,7 @@ def span_of(text: str) -> tuple[float, float]:
 
 def currency_of(text: str) -> str:
     code = text.strip().upper()
-    if not re.fullmatch(r"[A-Z]{3}", code):
-        raise ValueError(got(text.strip(), "must be a three-letter code such as EUR"))
+    require(re.fullmatch(r"[A-Z]{3}", code), text.strip(), "must be a three-letter code such as EUR")
     return code
 
 
@@ -99,8 +97,7 @@ def amount_of(text: str, currency: str | None, *, per: str = "", or_nothing: boo
     told = f"{text} {currency or 'EUR'}{per}" if _BARE.fullmatch(text) else text
     kind = {"/L": PER_ML, "/kWh": PER_KWH, "/h": PER_HOUR}.get(per, PER_TRIAL)
     price = Units(currency).price(told, kind)
-    if not or_nothing and price == 0:
-        raise ValueError(got(text, "must be more than nothing"))
+    require(or_nothing or price != 0, text, "must be more than nothing")
     if per == "/L":
         price *= 1000
     return f"{price.normalize():f}" if price else "0"
@@ -154,8 +151,7 @@ def safe_of(text: str, low: float, high: float) -> str:
     if text.strip().lower() == "off":
         return "off"
     value = number_of(text)
-    if not low <= value <= high:
-        raise ValueError(got(value, f"must be off, or lie within {low:g} to {high:g}"))
+    require(low <= value <= high, value, f"must be off, or lie within {low:g} to {high:g}")
     return f"{value:g}"
 
 
@@ -179,8 +175,7 @@ def point_of(text: str, devices: Collection[FoundDevice], use: Literal["sensor",
         if not place or not place[0].endswith("?"):
             raise ValueError(got(text.strip(), f"must name the question it answers, such as {name}/MEAS:VOLT?"))
         return DraftPoint(name, ("/".join(place),))
-    if place:
-        raise ValueError(got(text.strip(), f"must be {name} alone: it has nothing to choose from"))
+    require(not place, text.strip(), f"must be {name} alone: it has nothing to choose from")
     if use == "actuator" and device.can != "pump":
         raise ValueError(got(name, "must be a pump, or a place in a Modbus unit", lead=", which imposes nothing"))
     if use == "sensor" and device.can == "pump":
@@ -220,8 +215,7 @@ OUTCOME_FORM: Final = "NAME UNIT [maximise|minimise] [KEY=VALUE ...]"
 def variable_of(text: str, draft: Draft, devices: Collection[FoundDevice], *, places: bool = True) -> VariableDraft:
     """Read `ph pH 5 7 natural=6.3+-0.3 cost=0.4`; `places`: devices are known, so that sensors can be looked up."""
     words, given = _words(text)
-    if len(words) != 4:
-        raise ValueError(got(text, f'must be "{VARIABLE_FORM}", such as "ph pH 5 7 natural=6.3+-0.3"'))
+    require(len(words) == 4, text, f'must be "{VARIABLE_FORM}", such as "ph pH 5 7 natural=6.3+-0.3"')
     taken = [v.name for v in draft.variables] + ([draft.outcome.name] if draft.outcome else [])
     low, high = range_of(number_of(words[2]), number_of(words[3]))
     currency = draft.currency
@@ -245,8 +239,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[FoundDevice], *, pl
 def outcome_of(text: str, devices: Collection[FoundDevice], *, places: bool = True) -> OutcomeDraft:
     """Read `growth cm2/day maximise target=300`."""
     words, given = _words(text)
-    if len(words) not in (2, 3):
-        raise ValueError(got(text, f'must be "{OUTCOME_FORM}", such as "growth cm2/day maximise"'))
+    require(len(words) in (2, 3), text, f'must be "{OUTCOME_FORM}", such as "growth cm2/day maximise"')
     readers: dict[str, Any] = {
         "target": number_of,
         "sensor": lambda t: point_of(t, devices, "sensor") if places else None,

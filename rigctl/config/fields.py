@@ -13,7 +13,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from rigctl.core.experiment.money import Micros
 from rigctl.core.experiment.space import numbered
-from rigctl.flaws import got
+from rigctl.flaws import got, require
 from rigctl.kinds import LABEL, PER_TRIAL, QUANTITY, Late, amount_like
 
 _NUMBER: Final = {"type": "number"}
@@ -43,8 +43,7 @@ def one_of(kinds: str) -> Callable[[Any], Any]:
     def one_key(value: Any) -> Any:
         if isinstance(value, str):
             return {value: None}
-        if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(got(value, f"must be exactly one of {kinds}"))
+        require(isinstance(value, dict) and len(value) == 1, value, f"must be exactly one of {kinds}")
         return value
 
     return one_key

@@ -26,7 +26,7 @@ from rigctl.config.devices import check_device, unit_of
 from rigctl.config.findings import CheckContext, Measure, unknown
 from rigctl.core.experiment.money import Micros
 from rigctl.errors import KeyPath, UsageError
-from rigctl.flaws import Flaw, got, shown, write
+from rigctl.flaws import Flaw, got, require, shown, write
 from rigctl.kinds import (
     DURATION,
     ENERGY,
@@ -180,8 +180,7 @@ class Quantities:
 
     def positive_span(self, value: Any) -> float:
         span = self.span(value)
-        if span <= 0:
-            raise ValueError(got(span, "must be > 0"))
+        require(span > 0, span, "must be > 0")
         return span
 
     def rising(self, value: Any) -> tuple[float, float]:
@@ -204,15 +203,13 @@ class Quantities:
             rate = self._units.span(found[1], self._unit, what) / self._units.factor(found[2], "s")
         except ValueError as error:
             raise ValueError(got(text, f"must be {what}")) from error
-        if not rate > 0:
-            raise ValueError(got(text, "must be more than nothing"))
+        require(rate > 0, text, "must be more than nothing")
         return rate
 
     def effect_per_ml(self, value: Any) -> float:
         what = f"a change of {self._name} per volume such as 0.05 {self._unit}/mL"
         effect = self._units.to(_text(value, what), f"{self._unit}/mL", what)
-        if effect == 0:
-            raise ValueError(got(value, "must be more or less than nothing"))
+        require(effect != 0, value, "must be more or less than nothing")
         return effect
 
     def safe_state(self, value: Any) -> float | Literal["off"]:
@@ -223,8 +220,7 @@ class Quantities:
             raise ValueError(got(value, "must be off, or a value to hold", remedy))
         if value == "off":
             return "off"
-        if self._path[-1] in self._context.pumps:
-            raise ValueError(got(value, "must be off: a pump has no other safe state"))
+        require(self._path[-1] not in self._context.pumps, value, "must be off: a pump has no other safe state")
         if self._levels:
             return self.amount(value)
         return self._units.to(_number_or_text(value), self._unit, f"off, or a value in {self._unit}")
@@ -290,8 +286,7 @@ class Amounts(Quantities):
 
     def _spent(self, value: Any) -> Micros:
         amount = self.money(value)
-        if amount == 0:
-            raise ValueError(got(value, "must be more than nothing"))
+        require(amount != 0, value, "must be more than nothing")
         return amount
 
 
@@ -355,8 +350,7 @@ class Readers(Amounts):
         if self._path[0] == "further_outcomes":
             raise ValueError(got(text, "", "remove it", lead=", but only what the first outcome is worth is counted"))
         price = self._units.price(text, kind)
-        if price == 0:
-            raise ValueError(got(text, "must be more than nothing", "leave it out where nobody knows"))
+        require(price != 0, text, "must be more than nothing", "leave it out where nobody knows")
         return float(price)
 
     # who is told
@@ -406,15 +400,13 @@ class Readers(Amounts):
             return None, None
         trials = _TRIALS.fullmatch(text)
         if trials is not None:
-            if int(trials[1]) < 2:
-                raise ValueError(got(text, 'must be at least "2 trials": one reading is like no other'))
+            require(int(trials[1]) >= 2, text, 'must be at least "2 trials": one reading is like no other')
             return None, int(trials[1])
         try:
             seconds = self._units.quantity(text, DURATION)
         except ValueError as error:
             raise ValueError(got(text, f"must be {what}")) from error
-        if seconds == 0:
-            raise ValueError(got(text, "must be more than nothing, or off"))
+        require(seconds != 0, text, "must be more than nothing, or off")
         return seconds, None
 
     def hours(self, value: Any) -> Hours:
@@ -466,8 +458,7 @@ def _number_or_text(value: Any) -> float | str:
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(got(value, 'must be a number, or a quantity such as "2.6 mM"'))  # noqa: TRY004
-    if not math.isfinite(value):
-        raise ValueError(got(value, "must be finite"))
+    require(math.isfinite(value), value, "must be finite")
     return float(value)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.config.wording import bracketed, quantity_meant
 from rigctl.core.experiment.money import Micros, to_micros
-from rigctl.flaws import got, write
+from rigctl.flaws import got, require, write
 from rigctl.kinds import PER_TRIAL, Kind
 from rigctl.plugins import nearest
 
@@ -207,8 +207,7 @@ class Units:
         if not given:
             raise ValueError(got(value, f"must be {kind}", "add the unit", lead=" without a unit"))
         converted = _finite(self._part(value, amount, given, kind.unit, str(kind)), value)
-        if converted < 0:
-            raise ValueError(got(value, "must not be negative"))
+        require(converted >= 0, value, "must not be negative")
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
@@ -223,10 +222,8 @@ class Units:
         if self.currency is not None and code != self.currency:
             must = f"must be in the rig's currency {self.currency}"
             raise ValueError(got(value, must, write(bracketed(value.replace(code, self.currency)))))
-        if amount < 0:
-            raise ValueError(got(value, "must not be negative"))
-        if amount.adjusted() >= LARGEST_SUM:
-            raise ValueError(got(value, f"must be less than 1e{LARGEST_SUM} {code}"))
+        require(amount >= 0, value, "must not be negative")
+        require(amount.adjusted() < LARGEST_SUM, value, f"must be less than 1e{LARGEST_SUM} {code}")
         if per:
             try:
                 none, one = (self._convert(Decimal(n), kind.unit, per) for n in (0, 1))
@@ -323,17 +320,14 @@ def _split(value: str, what: str) -> tuple[Decimal, str]:
     if found is None:
         raise ValueError(got(value, f"must be {what}", quantity_meant(value)))
     amount = Decimal(found[1])
-    if len(amount.as_tuple().digits) > MOST_DIGITS:
-        raise ValueError(got(value, f"must have at most {MOST_DIGITS} digits"))
-    if amount.adjusted() >= LARGEST:
-        raise ValueError(got(value, f"must be finite, less than 1e{LARGEST}"))
+    require(len(amount.as_tuple().digits) <= MOST_DIGITS, value, f"must have at most {MOST_DIGITS} digits")
+    require(amount.adjusted() < LARGEST, value, f"must be finite, less than 1e{LARGEST}")
     return amount, found[2]
 
 
 def _finite(amount: Decimal, value: str) -> float:
     converted = float(amount)
-    if math.isinf(converted):
-        raise ValueError(got(value, "must be finite"))
+    require(not math.isinf(converted), value, "must be finite")
     return converted
 
 

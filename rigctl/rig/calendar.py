@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 from typing import Annotated, Final
 from zoneinfo import ZoneInfo
 
-from rigctl.flaws import got
+from rigctl.flaws import got, require
 from rigctl.kinds import PRICE, Late
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -60,15 +60,13 @@ def hours_of_week(text: str) -> Daily:
     if found[2] is None:
         return Daily(days, 0, MINUTES)
     begin, end = (_minute(found[i], found[i + 1], text) for i in (2, 4))
-    if begin in (end, MINUTES):
-        raise ValueError(got(text, "must begin and end at different times", 'a whole day is "00:00-24:00"'))
+    require(begin not in (end, MINUTES), text, "must begin and end at different times", 'a whole day is "00:00-24:00"')
     return Daily(days, begin, end if end > begin else end + MINUTES)
 
 
 def _minute(hour: str, minute: str, text: str) -> int:
     total = 60 * int(hour) + int(minute)
-    if int(minute) > 59 or total > MINUTES:
-        raise ValueError(got(text, "must be times from 00:00 to 24:00"))
+    require(int(minute) <= 59 and total <= MINUTES, text, "must be times from 00:00 to 24:00")
     return total
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 T = TypeVar("T")
 
@@ -116,8 +116,7 @@ class RealClock(Clock):
     civil: Civil = field(default_factory=Civil, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not self.speedup > 0:
-            raise ValueError(got(self.speedup, "must be > 0", where="clock.speedup"))
+        require(self.speedup > 0, self.speedup, "must be > 0", where="clock.speedup")
 
     def now_s(self) -> float:
         return _uptime_s() * self.speedup

@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.errors import UsageError
-from rigctl.flaws import got
+from rigctl.flaws import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,8 +163,7 @@ def curve_of(runs: pd.DataFrame, column: str, axis: Axis = "cost", points: int =
     import pandas as pd  # noqa: PLC0415 - heavy, and an extra
 
     groups = group_index(runs).unique()
-    if len(groups) != 1:
-        raise ValueError(got(len(groups), "must be one policy on one scenario", where="curve: runs"))
+    require(len(groups) == 1, len(groups), "must be one policy on one scenario", where="curve: runs")
     if axis == "cost":
         places = np.linspace(0.0, runs.index.unique("budget")[0], points + 1)
         values = steps(runs, column, runs["spent"], places)

@@ -18,7 +18,7 @@ from rigctl.console.tables.numerals import is_empty, parsed, parted
 from rigctl.console.tables.sheet import Sheet, letters
 from rigctl.console.tables.workbook import Cells
 from rigctl.errors import Mistake, UsageError
-from rigctl.flaws import Flaw, flaw_of, got
+from rigctl.flaws import Flaw, flaw_of, got, require
 from rigctl.plugins import nearest
 
 SAID: Final = ("date", "operator", "batch", "note")
@@ -346,11 +346,9 @@ class PeopleTable:
         if said and same_unit(said, column.unit or column.into):
             said = ""
         must = f"must be a number in {column.unit or column.into or 'no unit'}"
-        if said and column.target == "cost":
-            raise ValueError(got(cell, must))
+        require(not said or column.target != "cost", cell, must)
         value = parsed(number, self.decimals) if number else math.nan
-        if not math.isfinite(value):
-            raise ValueError(got(cell, "must be a number"))
+        require(math.isfinite(value), cell, "must be a number")
         if not said:
             return column.scaled(value)
         try:

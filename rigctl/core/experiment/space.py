@@ -11,7 +11,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.marginals.families import Marginal
-from rigctl.flaws import got
+from rigctl.flaws import got, require
 from rigctl.text import Names, set_label, shown_set, shown_unit, shown_value
 
 MOST_STEPS = 10**9
@@ -76,8 +76,7 @@ class Variable:
         """
         if not self.levels:
             return float(value)  # type: ignore[arg-type]
-        if value not in self.levels:
-            raise ValueError(got(value, f"must be one of {', '.join(self.levels)}", where=self.name))
+        require(value in self.levels, value, f"must be one of {', '.join(self.levels)}", where=self.name)
         return self.setpoint(self.levels.index(str(value)) / self.steps)
 
     def worded(self, value: float) -> float | str:
@@ -193,11 +192,9 @@ class Space:
 
     def __post_init__(self) -> None:
         names = self.names
-        if len(set(names)) != len(names):
-            raise ValueError(got(names, "must differ", where="variable names"))
+        require(len(set(names)) == len(names), names, "must differ", where="variable names")
         seen = [c.indices for c in self.control_sets]
-        if len(set(seen)) != len(seen):
-            raise ValueError(got([c.label for c in self.control_sets], "must differ", where="control sets"))
+        require(len(set(seen)) == len(seen), [c.label for c in self.control_sets], "must differ", where="control sets")
         if any(not c.indices or len(set(c.indices)) != len(c.indices) for c in self.control_sets):
             raise ValueError("a control set needs at least one variable, each once")
 

@@ -18,7 +18,7 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
-from rigctl.flaws import got
+from rigctl.flaws import got, require
 from rigctl.text import decimals_for
 
 Kind = Literal["step", "ramp", "season", "wander"]
@@ -86,8 +86,7 @@ def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
     """
     known = {f.name for f in fields(Term)}
     for term in stored:
-        if set(term) != known:
-            raise ValueError(got(sorted(term), f"must be the keys {', '.join(sorted(known))}", where="ageing"))
+        require(set(term) == known, sorted(term), f"must be the keys {', '.join(sorted(known))}", where="ageing")
     return tuple(Term(**term) for term in stored)
 
 
