@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rigctl.core.acquisition.outlook import Context
 from rigctl.core.advice.recommend import Outstanding, recommend
-from rigctl.core.asking import play, trial_rng
+from rigctl.core.asking import trial_rng
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.counterfactuals import Situation, outstanding
 from rigctl.core.experiment.history import History, Observation
@@ -21,7 +21,6 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.published.psq import UcbPsq
-from tests.bench.late import Awaiting, Post
 from tests.golden import Golden
 
 ALL_HARVEST = ExplorationShare(first=0.0, then=0.0)
@@ -161,25 +160,3 @@ def test_what_is_awaited_may_change_what_is_recommended(problem, golden: Golden)
     assert (said[1].count, said[1].sets) == (1, ())
     assert said[2] == Outstanding(1, ("a",), said[2].setting)
     golden(said[2].told())
-
-
-def test_a_simulated_campaign_has_its_outcomes_late(problem):
-    """In the order of their delays, no more than so many under way; what never comes is given up, its cost kept."""
-    delays = {1: 3, 2: 0, 3: None, 4: 1}
-    seen = []
-
-    class Watching(UcbPsq):
-        def propose(self, state, problem, history, rng):
-            seen.append([(o.trial, o.awaited) for o in history.observations if o.awaited or o.y is None])
-            return super().propose(state, problem, history, rng)
-
-    rng = np.random.default_rng(0)
-
-    def observe(proposal):
-        return Observation(proposal.trial, proposal.control_set, tuple(rng.random(2)), 1.0, 10**6)
-
-    late = Awaiting(Watching(), Post(delays.get, 3, 20))
-    played = late.told(play(late, replace(problem, budget=10**9), observe, 1, most=4))
-    assert seen == [[], [(1, True)], [(1, True)], [(1, True), (3, True)]]
-    assert [(o.y, o.awaited) for o in played.history.observations] == [(1.0, False)] * 2 + [(None, False), (1.0, False)]
-    assert played.history.spent == 4 * 10**6

@@ -13,8 +13,8 @@ from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.experiment.marginals.conditional import conditional
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.experiment.natural import Learned, persistences, present
-from rigctl.core.experiment.persistence import CANDIDATES, LITTLE, shares_that_persist
+from rigctl.core.experiment.natural import Learned, fitted, persistences, present
+from rigctl.core.experiment.persistence import CANDIDATES, LITTLE, ReadingPairs, shares_that_persist
 from rigctl.core.experiment.policy import Proposal
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.gittins import GittinsIndex
@@ -22,7 +22,6 @@ from rigctl.core.policies.published.psq import UcbPsq
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
-from tests.core.measure_persistence import of_a_rig, pairs_of
 from tests.golden import Golden
 
 A, B, BOTH = 0, 1, 2
@@ -43,6 +42,25 @@ def pairs(rho, count, tau=0.0, seed=0):
     before, during = NORMAL.loc + NORMAL.scale * np.array([g[0], rho * g[0] + np.sqrt(1 - rho**2) * g[1]])
     inside = (np.minimum(before, during) > 0) & (np.maximum(before, during) < 1)
     return before[inside][:count] + tau * rng.standard_normal(count), during[inside][:count]
+
+
+def pairs_of(marginal, rho, tau, count, seed):
+    """Pairs of a supply of which rho persists."""
+    rng = np.random.default_rng(seed)
+    before, apart, error = rng.standard_normal((3, count))
+    read = marginal.quantile(norm.cdf(before)) + tau * error
+    during = marginal.quantile(norm.cdf(rho * before + np.sqrt(1 - rho**2) * apart))
+    return ReadingPairs(np.arange(count), read, np.full(count, tau), during)
+
+
+def of_a_rig(rhos, count, tau, seed):
+    """What is learned of each variable from its own pairs, and from all; marginals are learned, too."""
+    found = [
+        pairs_of(TruncatedNormal.from_moments(0.5, 0.2), rho, tau, count, 100 * seed + i) for i, rho in enumerate(rhos)
+    ]
+    learned = [fitted(p.during) for p in found]
+    alone = [shares_that_persist([m], [p])[0] for m, p in zip(learned, found, strict=True)]
+    return np.array(alone), np.array(shares_that_persist(learned, found))
 
 
 def looked(before, during, tau=0.0, control_set=A):

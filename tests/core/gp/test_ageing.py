@@ -14,12 +14,11 @@ from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp.ageing import _reasons, condition, evidence
+from rigctl.core.gp.ageing import _reasons, condition, evidence, fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters, Term
-from rigctl.core.gp.model import Fitted, fit_again
-from rigctl.core.gp.noticing import THRESHOLD, OutcomeRecord, differences
+from rigctl.core.gp.model import Fitted, due, fit_again
+from rigctl.core.gp.noticing import BEFORE, SIDE, THRESHOLD, OutcomeRecord, differences, scanned
 from rigctl.core.gp.surrogate import fit
-from tests.core.measure_ageing import World, believed, measured
 
 OPTIONS = ModelOptions(kernel="matern-5/2")
 PROBLEM = Problem(
@@ -193,25 +192,72 @@ def test_what_proves_a_false_alarm_is_dropped() -> None:
     assert found.posterior.notes == ()
 
 
+def played(trials: int, rng: np.random.Generator) -> FloatArray:
+    """Return the settings, (trials, 3), of a campaign that plays ever more near one setting."""
+    best, x = rng.random(3), np.clip(rng.normal(0.5, 0.2, (trials, 3)), 0.0, 1.0)
+    for i in range(trials):
+        chosen = rng.choice(3, rng.integers(1, 4), replace=False)
+        near = rng.random() < min(0.75, i / 60)
+        x[i, chosen] = np.clip(rng.normal(best[chosen], 0.03), 0, 1) if near else rng.random(len(chosen))
+    return x
+
+
+def stepped(x: FloatArray, size: float, begins: int, rng: np.random.Generator, sign: float) -> tuple[FloatArray, ...]:
+    """Return the covariance's factor (n, n) at settings, and outcomes (n,) with a step of `size` spreads of the model.
+
+    A spread is that of predictions of the ten outcomes from the step on.
+    """
+    h = Hyperparameters((0.5,) * 3, 1.0, 0.3, kernel="matern-5/2")
+    L = fit(x, np.zeros(len(x)), OPTIONS, h, refit=False).L
+    spread = float(np.sqrt(np.square(L.diagonal()[begins : begins + 10]).mean())) if size else 0.0
+    return L, L @ rng.standard_normal(len(x)) + sign * size * spread * (np.arange(len(x)) >= begins)
+
+
+def believed(size: float, *, seed: int, trials: int, begins: int, advice: bool = False) -> list[int]:
+    """Return after which trials a campaign that learns its hyper-parameters believes that the response has aged.
+
+    With `advice`, after which ones what it recommends would count on that.
+    """
+    rng = np.random.default_rng(seed)
+    x = played(trials, rng)
+    _, y = stepped(x, size, begins, rng, (-1) ** (seed + 1))
+    h, fitted_at, memo, aged = None, 0, Memo(), []
+    for n in range(8, trials + 1):
+        record = OutcomeRecord(x[:n], y[:n], np.arange(1.0, n + 1), float(n))
+        refit = due(record, h, fitted_at)
+        h = fit_ageing(record, OPTIONS, h, refit=refit, memo=memo).hyperparameters
+        fitted_at = n if refit else fitted_at
+        counted = fit_ageing(record, OPTIONS, h, refit=False, memo=memo, advice=True).hyperparameters if advice else h
+        aged += [n] if counted.ageing else []
+    return aged
+
+
 @pytest.mark.slow
 def test_changes_are_noticed_within_ten_trials_and_hardly_ever_by_mistake() -> None:
     """In short what docs/decisions/0017-ageing.md has in full: one alarm in 1000 trials is false, ten find a step."""
-    rate, median = measured(runs=60, trials=130, begins=100)
-    assert rate <= np.exp(-THRESHOLD)  # what no model exceeds, as the sum's expectation grows by 1 a trial
-    assert median <= 12
+    rng, delays, false, watched, first = np.random.default_rng(0), [], 0, 0, BEFORE + SIDE - 1
+    for run in range(60):
+        L, y = stepped(played(130, rng), 1.0, 100, rng, 1.0 if run % 2 else -1.0)
+        alarm = scanned(L, y, range(first, 130))
+        early = alarm is not None and alarm.noticed < 100
+        false += early
+        watched += min(100, 130 if alarm is None else alarm.noticed + 1) - first
+        delays += [] if early else [np.inf if alarm is None else alarm.noticed - 99]
+    assert false / watched <= np.exp(-THRESHOLD)  # what no model exceeds: the sum's expectation grows by 1 a trial
+    assert np.median(delays) <= 12
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [13, 23, 31])
 def test_what_hyper_parameters_learned_anew_explain_is_no_change(seed):
     """Of young campaigns on a response that stays: each stands out once, by hyper-parameters of a few outcomes ago."""
-    assert believed(World(), "step", 0.0, seed=seed, trials=45, begins=30) == []
+    assert believed(0.0, seed=seed, trials=45, begins=30) == []
 
 
 @pytest.mark.slow
 def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned():
     """Within ten outcomes, and until the end."""
-    after = believed(World(), "step", 2.0, seed=1, trials=75, begins=50)
+    after = believed(2.0, seed=1, trials=75, begins=50)
     assert 51 <= after[0] <= 60
     assert after[-1] == 75
 
@@ -220,7 +266,7 @@ def test_a_step_of_two_spreads_is_believed_by_hyper_parameters_that_are_learned(
 @pytest.mark.parametrize("seed", [200, 221, 225])
 def test_a_false_alarm_does_not_outlive_the_next_outcomes(seed):
     """It is put to the test again with each of them; it used to stand until a refit, for 12 to 87 trials."""
-    assert 1 <= len(believed(World(), "step", 0.0, seed=seed, trials=120, begins=120)) <= 3
+    assert 1 <= len(believed(0.0, seed=seed, trials=120, begins=120)) <= 3
 
 
 @pytest.mark.slow
@@ -230,8 +276,8 @@ def test_a_false_alarm_does_not_outlive_the_next_outcomes(seed):
 def test_advice_counts_on_a_fresh_change_only_if_it_is_clear(size, seed, trials, first):
     """Nobody sees what comes of it if it is none; a step of two spreads is clear two outcomes later."""
     case = {"seed": seed, "trials": trials, "begins": 50}
-    assert believed(World(), "step", size, **case)
-    assert believed(World(), "step", size, **case, advice=True)[:1] == first
+    assert believed(size, **case)
+    assert believed(size, **case, advice=True)[:1] == first
 
 
 def test_a_young_change_is_tested_beside_the_changes_that_stand():
