@@ -141,7 +141,7 @@ def check_tanks(context: CheckContext) -> None:
         path: KeyPath = ("safety", "tanks", tank)
         _pumps(context, path, its)
         if not its.most_ml and not context.findings.told_below(path):
-            context.findings.add(path, Flaw("has no cap", f"must have one of {', '.join(SPANS)}"))
+            context.findings.add(path, Flaw("has no cap", f"must have one of {', '.join(span.key for span in SPANS)}"))
 
 
 def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
@@ -168,15 +168,15 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
         )
         section = "limits" if cap.pumps == (cap.name,) else "tanks"
         doses_ml = {p: spec.limits[p].per_dose_ml or 0.0 for p in cap.pumps if p in spec.dosing and p in spec.limits}
-        for key, most_ml in cap.most_ml.items():
+        for span, most_ml in cap.most_ml.items():
             for pump, dose_ml in doses_ml.items():
                 if most_ml < dose_ml:
                     what = f"{most_ml:g} mL is less than one dose of {pump} may be, {dose_ml:g} mL: one in between is "
                     what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
-                    context.findings.warn(("safety", section, cap.name, key), what)
+                    context.findings.warn(("safety", section, cap.name, span.key), what)
             if takes_ml > most_ml:
                 must = f"must be at least the {takes_ml:g} mL that a trial may be given"
-                context.findings.add(("safety", section, cap.name, key), Flaw("", must, got=f"{most_ml:g} mL"))
+                context.findings.add(("safety", section, cap.name, span.key), Flaw("", must, got=f"{most_ml:g} mL"))
 
 
 # what runs out, wears out and has to be calibrated ----------------------------------------------------------------

@@ -134,7 +134,7 @@ def _check_limits(context: CheckContext, name: str, section: LimitSpec, *, moves
             what = "a pump doses" if is_pump else "a switch is on or off"
             flaw = Flaw("", f"must be left out: {what}, it has no setpoint that moves")
             context.findings.add((*path, key), flaw)
-    for key in ("per_dose", *SPANS):
+    for key in ("per_dose", *(span.key for span in SPANS)):
         most_ml = getattr(section, f"{key}_ml")
         if not is_pump and most_ml is not None:
             near = did_you_mean(name, sorted(context.pumps))

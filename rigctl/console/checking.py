@@ -112,14 +112,12 @@ def _caps(rig: RigSpec, told: Forecast) -> Iterator[str]:
     for cap in rig.caps:
         found = told.capped.get(cap.name)
         ample = found is None or found.per_day * told.likely_s > DAY_S
-        if not ample or cap.most_ml.keys() != {"per_day"}:
+        if not ample or [span.key for span in cap.most_ml] != ["per_day"]:
             yield _cap(cap, told)
 
 
 def _cap(cap: CapSpec, told: Forecast) -> str:
-    spans = [(cap.per_trial_ml, "a trial"), *((ml, words) for _, ml, words in cap.windows)]
-    spans.append((cap.per_campaign_ml, "the campaign"))
-    most = joined([f"{ml:g} mL in {words}" for ml, words in spans if ml is not None])
+    most = joined([f"{ml:g} mL in {span.words}" for span, ml in cap.most_ml.items()])
     whose = cap.name if cap.pumps == (cap.name,) else f"{cap.name} ({', '.join(cap.pumps)})"
     found = told.capped.get(cap.name)
     if found is None:

@@ -14,6 +14,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 from rigctl.page.words import clock, worded
+from rigctl.rig.limits import DAY_S
 from rigctl.text import shown_name
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
@@ -22,7 +23,6 @@ LOOKING = ("prepare", "look", "decide", "set", "settle", "measure", "book")
 AT = {State.PROPOSED: "prepare", State.ARMED: "prepare", State.RUNNING: "settle", State.MEASURED: "book"}
 AT_LOOKING = {**AT, State.LOOKING: "prepare", State.PROPOSED: "set", State.ARMED: "set"}
 """What a trial of this state begins with; a campaign that answers says what it does now."""
-DAY_S = 86_400.0
 DOSES = 1000
 """As many doses of one trial are counted at most."""
 

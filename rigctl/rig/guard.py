@@ -19,7 +19,7 @@ from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
 from rigctl.rig.clocks import Clock
 from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.handle import Handle
-from rigctl.rig.limits import DAY_S, HOUR_S, ActuatorLimits, CapSpec, TankSpec, caps_of
+from rigctl.rig.limits import ActuatorLimits, CapSpan, CapSpec, TankSpec, caps_of
 from rigctl.rig.protocols import Actuator, Deadline, Doser
 
 
@@ -39,23 +39,17 @@ class Booked:
     """What the pumps of a cap have given, mL; open intents in full, what is admitted with this dose included."""
 
     cap: CapSpec
-    hour_ml: float = 0.0
-    day_ml: float = 0.0
-    trial_ml: float = 0.0
-    campaign_ml: float = 0.0
+    given_ml: Mapping[CapSpan, float]
+    """By span that counts."""
 
     def beyond(self, volume_ml: float) -> str | None:
-        """Say which cap so much more would exceed."""
-        cap, of = self.cap, "" if len(self.cap.pumps) == 1 else f" from {self.cap.name}"
-        held = (
-            (cap.per_campaign_ml, self.campaign_ml, "in the campaign"),
-            (cap.per_trial_ml, self.trial_ml, "in a trial"),
-            (cap.per_day_ml, self.day_ml, "in 24 h"),
-            (cap.per_hour_ml, self.hour_ml, "in 1 h"),
-        )
-        for most_ml, booked_ml, span in held:
-            if most_ml is not None and booked_ml + volume_ml > most_ml:
-                return f"got {volume_ml:g} mL after {booked_ml:g} mL{of} {span}, allowed {most_ml:g} mL {span}"
+        """Say which cap so much more would exceed: one that waiting does not help with, if there is one."""
+        of = "" if len(self.cap.pumps) == 1 else f" from {self.cap.name}"
+        widest_first = [*self.cap.most_ml.items()][::-1]
+        for span, most_ml in sorted(widest_first, key=lambda held: held[0].slides):
+            booked_ml, within = self.given_ml.get(span, 0.0), f"in {span.words}"
+            if booked_ml + volume_ml > most_ml:
+                return f"got {volume_ml:g} mL after {booked_ml:g} mL{of} {within}, allowed {most_ml:g} mL {within}"
         return None
 
 
@@ -71,10 +65,10 @@ class KnownState:
     stands: tuple[float, float] | None = None
     """Where the actuator stands, and the rig seconds since it was sent there; None: it is not known."""
 
-    def later(self) -> KnownState:
-        """Return the facts once every window of time has come free."""
-        booked = tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked)
-        return replace(self, booked=booked)
+    def without(self, over: Callable[[CapSpan], bool]) -> KnownState:
+        """Return the facts as if nothing had been given in these spans."""
+        left = [{span: ml for span, ml in b.given_ml.items() if not over(span)} for b in self.booked]
+        return replace(self, booked=tuple(map(Booked, [b.cap for b in self.booked], left)))
 
 
 Check = Callable[[Command, KnownState], str | None]
@@ -286,10 +280,9 @@ class Guard:
         if not against:
             return
         message = f"{what}: refused: {'; '.join(against)}"
-        if not objections(command, facts.later(), self._checks):
+        if not objections(command, facts.without(lambda span: span.slides), self._checks):
             raise CapReached(message, command.actuator, command.value)
-        fits = tuple(replace(b, hour_ml=0.0, day_ml=0.0, campaign_ml=0.0) for b in booked)
-        if not objections(command, replace(facts.later(), booked=fits), self._checks):
+        if not objections(command, facts.without(lambda span: span.seconds is not None), self._checks):
             raise CapSpent(message, command.actuator, command.value)
         raise GuardRefused(message, devices=[command.actuator])
 
@@ -297,16 +290,5 @@ class Guard:
 async def _booked(doses: DoseLog, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
     """Return what counts against a cap now; spans without a cap are not asked for."""
     with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
-
-    async def since(most_ml: float | None, span_s: float | None) -> float:
-        if most_ml is None:
-            return 0.0
-        return with_it_ml + await doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
-
-    return Booked(
-        cap,
-        await since(cap.per_hour_ml, HOUR_S),
-        await since(cap.per_day_ml, DAY_S),
-        await since(cap.per_trial_ml, None),
-        await since(cap.per_campaign_ml, math.inf),
-    )
+    given = {span: with_it_ml + await doses.given_ml(cap.pumps, span.since_s(now_s)) for span in cap.most_ml}
+    return Booked(cap, given)

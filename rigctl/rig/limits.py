@@ -15,7 +15,35 @@ from rigctl.rig.calendar import HoursOfWeek
 from rigctl.rig.slewing import Slew
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
-SPANS: Final = ("per_trial", "per_hour", "per_day", "per_campaign")
+
+
+@dataclass(frozen=True, slots=True)
+class CapSpan:
+    """What a cap counts over."""
+
+    key: str
+    """How the configuration calls it."""
+    words: str
+    """What so much is given in."""
+    seconds: float | None
+    """Rig seconds up to now, after which it comes free again; infinity: never; None: the trial under way."""
+
+    @property
+    def slides(self) -> bool:
+        """Return whether it comes free again by waiting."""
+        return self.seconds is not None and math.isfinite(self.seconds)
+
+    def since_s(self, now_s: float) -> float | None:
+        """Return the time from which what was given counts now, as `DoseLog.given_ml` takes it."""
+        return None if self.seconds is None else now_s - self.seconds
+
+
+SPANS: Final = (
+    CapSpan("per_trial", "a trial", None),
+    CapSpan("per_hour", "1 h", HOUR_S),
+    CapSpan("per_day", "24 h", DAY_S),
+    CapSpan("per_campaign", "the campaign", math.inf),
+)
 """Of caps, from the narrowest to the widest."""
 
 
@@ -33,14 +61,14 @@ class Caps(Section):
     """Most in the whole campaign; then nothing that needs it is chosen any more."""
 
     @property
-    def most_ml(self) -> Mapping[str, float]:
-        """Return the caps that there are, by key, those of the narrowest span first."""
-        caps = {key: getattr(self, f"{key}_ml") for key in SPANS}
-        return {key: most_ml for key, most_ml in caps.items() if most_ml is not None}
+    def most_ml(self) -> Mapping[CapSpan, float]:
+        """Return the caps that there are, those of the narrowest span first."""
+        caps = {span: getattr(self, f"{span.key}_ml") for span in SPANS}
+        return {span: most_ml for span, most_ml in caps.items() if most_ml is not None}
 
     def clashes(self) -> Iterator[Clash]:
         """A wider span may not have a smaller cap, for it would never be reached."""
-        spans = [(key, most_ml) for key, most_ml in self.most_ml.items() if key != "per_trial"]
+        spans = [(span.key, most_ml) for span, most_ml in self.most_ml.items() if span.seconds is not None]
         for (key, most_ml), (wider, wider_ml) in pairwise(spans):
             if most_ml > wider_ml:
                 yield Clash(key, f"must be at most {wider}: {{{wider}}}", (wider,))
@@ -101,8 +129,8 @@ class CapSpec(TankSpec):
     @property
     def windows(self) -> tuple[tuple[float, float, str], ...]:
         """Return the caps that come free again: rig seconds, mL, and in words."""
-        caps = ((HOUR_S, self.per_hour_ml, "1 h"), (DAY_S, self.per_day_ml, "24 h"))
-        return tuple((span_s, most_ml, words) for span_s, most_ml, words in caps if most_ml is not None)
+        held = ((span.seconds, most_ml, span.words) for span, most_ml in self.most_ml.items() if span.slides)
+        return tuple((span_s, most_ml, words) for span_s, most_ml, words in held if span_s is not None)
 
 
 def caps_of(limits: Mapping[str, Caps], tanks: Mapping[str, TankSpec]) -> tuple[CapSpec, ...]:

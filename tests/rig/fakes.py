@@ -271,7 +271,7 @@ class FakeMeter(Faulty, Meter):
 
 def in_a_day(ml: float, limits: ActuatorLimits) -> tuple[Booked, ...]:
     """Return what a guard knows of a pump that has given so much in the last 24 hours."""
-    return tuple(Booked(cap, day_ml=ml) for cap in caps_of({"pump": limits}, {}))
+    return tuple(Booked(cap, dict.fromkeys(cap.most_ml, ml)) for cap in caps_of({"pump": limits}, {}))
 
 
 class Heard(News):

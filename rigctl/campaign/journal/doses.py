@@ -12,7 +12,6 @@ from rigctl.campaign.journal.rows import AnswerRow, DoseRow
 from rigctl.campaign.journal.store import Book
 from rigctl.errors import JournalError
 from rigctl.rig.dose_log import Unanswered
-from rigctl.rig.limits import DAY_S
 from rigctl.rig.values import OpenDose
 
 _GIVEN: Final = "coalesce(dispensed_ml, volume_ml)"
@@ -144,7 +143,7 @@ class DoseBook(Book):
         )
         return float(row["ml"])
 
-    def room_at_s(self, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float = DAY_S) -> float:
+    def room_at_s(self, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float) -> float:
         """Return the rig time from which so much more fits the pumps' cap of any such span; now, if it does already."""
         now_s = self._time.now_s()
         sql = f"SELECT at_s, {_GIVEN} AS ml FROM doses WHERE actuator = ? AND at_s >= ?"  # noqa: S608 - our own words

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, cast
 
@@ -19,7 +20,7 @@ from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.guard import Booked
-from rigctl.rig.limits import DAY_S, HOUR_S, CapSpec
+from rigctl.rig.limits import DAY_S, CapSpec
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
 
@@ -170,10 +171,13 @@ class GivenSum:
 
     def before(self, dose: Row, cap: CapSpec) -> Booked:
         """Return what had been given when this dose was admitted."""
-        hour_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - HOUR_S)
-        day_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - DAY_S)
-        trial_ml = self.trial_ml if dose["trial"] is not None and dose["trial"] == self.trial else 0.0
-        return Booked(cap, hour_ml, day_ml, trial_ml, self.campaign_ml)
+        return Booked(cap, {span: self._since_ml(span.since_s(dose["at_s"]), dose["trial"]) for span in cap.most_ml})
+
+    def _since_ml(self, since_s: float | None, trial: int | None) -> float:
+        """Return what was given since a campaign time; None: in this trial."""
+        if since_s is None:
+            return self.trial_ml if trial is not None and trial == self.trial else 0.0
+        return self.campaign_ml if since_s == -inf else sum(ml for at_s, ml in self.day if at_s >= since_s)
 
     def add(self, dose: Row) -> None:
         """Book a dose, in full while it is open."""
