@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
@@ -35,6 +36,7 @@ VARIES = {
 }
 
 Told = dict[str, list[Any]]
+Kinds = type[BaseException] | tuple[type[BaseException], ...]
 
 
 def plain(what: object) -> Any:
@@ -92,6 +94,13 @@ class Golden:
             index = len(self.came) - 1
             assert index < len(known), f"nothing is kept of it in {self.file.name}: WRITE_GOLDEN=1 pytest writes it"
             assert found == known[index]
+
+    @contextmanager
+    def raises(self, kind: Kinds, match: str | None = None) -> Iterator[pytest.ExceptionInfo[BaseException]]:
+        """Expect an error of a kind, and compare its sentence with the one kept of it."""
+        with pytest.raises(kind, match=match) as caught:
+            yield caught
+        self(caught.value)
 
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

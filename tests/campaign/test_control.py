@@ -100,9 +100,8 @@ BROKEN = {
 async def test_a_line_that_is_too_long_is_refused_in_words(tmp_path, golden: Golden):
     """Whoever writes a long reason is not told that nobody answers."""
     async with serving(tmp_path, {"pause": lambda _: {}}):
-        with pytest.raises(RigctlError) as refused:
+        with golden.raises(RigctlError):
             await asyncio.to_thread(ask, tmp_path, "pause", why="x" * 5000)
-        golden(refused.value)
 
 
 async def test_who_asks_names_the_verb_of_a_refusal(tmp_path, golden: Golden):
@@ -112,9 +111,8 @@ async def test_who_asks_names_the_verb_of_a_refusal(tmp_path, golden: Golden):
         raise UsageError("trial 1: has one")
 
     async with serving(tmp_path, {"outcome": refuse}):
-        with pytest.raises(UsageError) as refused:
+        with golden.raises(UsageError):
             await asyncio.to_thread(ask, tmp_path, "outcome")
-        golden(refused.value)
 
 
 @pytest.mark.parametrize("kind", BROKEN)

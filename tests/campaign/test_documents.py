@@ -63,9 +63,8 @@ def test_hyper_parameters_say_their_version(golden: Golden):
     known = Hyperparameters((0.5,), 1.0, 0.1)
     written = known.to_json()
     assert Hyperparameters.from_json({k: v for k, v in written.items() if k != "version"}) == known
-    with pytest.raises(ValueError) as refused:
+    with golden.raises(ValueError):
         Hyperparameters.from_json({**written, "version": 99})
-    golden(refused.value)
 
 
 def classes():

@@ -184,9 +184,8 @@ async def test_a_dose_left_open_by_a_failure_is_settled_before_the_trial_is_char
 async def test_a_meter_that_cannot_be_read_before_a_trial_keeps_it_from_starting(stage, golden: Golden):
     """A trial whose cost could not be metered does not move anything, and costs nothing; its meter is to blame."""
     dead = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
-    with pytest.raises(DeviceError) as refused:
+    with golden.raises(DeviceError):
         await stage.run(make_spec(max_trials=None), counters=dead)
-    golden(refused.value)
     assert stage.world.count("control") == 0
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.FAILED] * 6
@@ -207,9 +206,8 @@ async def test_fault_40_a_counter_reset_in_a_trial_is_estimated_from_earlier_one
 
 async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage, golden: Golden):
     """After max_failures in a row nothing more is tried, and everything is safe."""
-    with pytest.raises(DeviceError) as refused:
+    with golden.raises(DeviceError):
         await stage.run(make_spec(max_trials=None, max_failures=3), fail={"measure": DeviceTimeout("no answer")})
-    golden(refused.value)
     assert stage.rig.calls[-2:] == ["safe", "close"]
     with stage.journal() as journal:
         golden(journal.starts()[0].ended)
@@ -226,9 +224,8 @@ async def test_a_trip_ends_the_campaign_with_the_trial_charged(stage):
 
 async def test_an_unexpected_error_leaves_everything_safe(stage, golden: Golden):
     """A defect of ours still ends with the safe state; the trial is lost to the next start, charged."""
-    with pytest.raises(JournalError) as refused:
+    with golden.raises(JournalError):
         await stage.run(make_spec(), fail={"measure": JournalError("a defect of our own")})
-    golden(refused.value)
     assert stage.rig.calls[-2:] == ["safe", "close"]
     await stage.run(make_spec(max_trials=1))
     with stage.journal() as journal:
@@ -347,9 +344,8 @@ async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
 async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden: Golden):
     """A policy that never decides is not covered up for ever."""
     broken = TenLines(cost="not a number")
-    with pytest.raises(PolicyError) as refused:
+    with golden.raises(PolicyError):
         await stage.run(make_spec(max_trials=None, policy=broken))
-    golden(refused.value)
     with stage.journal() as journal:
         assert len(journal.trials()) == 4
 

@@ -46,9 +46,8 @@ def test_setpoints_are_taken_in_any_order_and_with_their_units(loaded):
 def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path, golden: Golden):
     """As a start that was refused leaves one; a setting that was told can be run."""
     Journal(tmp_path, SetClock(), "boot-1").close()
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         prepared(GREENHOUSE, tmp_path, {}, Wish())
-    golden(refused.value)
     assert prepared(GREENHOUSE, tmp_path, {}, Wish(at="nh4=2,k=5"))[1].fixed == (("nh4", 2.0), ("k", 5.0))
 
 

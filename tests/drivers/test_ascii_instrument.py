@@ -49,9 +49,8 @@ def test_109_a_setpoint_that_is_refused_is_a_fault_and_not_switched_on(golden: G
     """The instrument's own word for it is told."""
     bath = Played("lauda", "bath")
     bath.refuses["OUT_SP_00_400.00"] = "ERR_6"
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         bath.device.apply(400.0, soon())
-    golden(refused.value)
     assert bath.line.sent == ["OUT_SP_00_400.00"]
 
 
@@ -83,9 +82,8 @@ def test_106_a_circulator_that_is_not_in_remote_control_does_not_pass_for_driven
     bath = Played("julabo", "bath")
     heard = bath.answer
     bath.line.answer = lambda command: [] if command.startswith("out_") else heard(command)
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         bath.device.apply(40.0, soon())
-    golden(refused.value)
     assert bath.line.sent == ["out_sp_00 40.00", "in_sp_00"]
     assert not bath.device.read_back(soon()).controlled
 
@@ -221,13 +219,11 @@ def test_what_is_not_finite_is_invalid(answer):
 def test_another_model_is_a_mismatch(golden: Golden):
     """One of another form, and one that is not the one that was named."""
     balance = Played("mettler-sics", "weight", model="XP205 220.00090 g")
-    with pytest.raises(IdentityMismatch) as refused:
+    with golden.raises(IdentityMismatch):
         balance.device.identify(soon())
-    golden(refused.value)
     balance.refuses["I2"] = "I2 L"
-    with pytest.raises(IdentityMismatch) as refused:
+    with golden.raises(IdentityMismatch):
         balance.device.identify(soon())
-    golden(refused.value)
 
 
 def test_late_answers_do_not_answer_the_next_question():

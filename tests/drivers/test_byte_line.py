@@ -74,9 +74,8 @@ def test_a_partial_line_is_kept(serial, echo, golden: Golden):
     """What has come of a line when time is up is named, and belongs to the next call."""
     serial.open()
     echo.say(b"6.0")
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         serial.read_line(CR, briefly())
-    golden(refused.value)
     echo.say(b"21\r")
     assert serial.read_line(CR, patient()) == b"6.021"
 
@@ -203,24 +202,21 @@ def exclusive(fd) -> bool:
 def test_a_port_opened_twice_names_ourselves(line, echo, golden: Golden):
     """A port that this process has open already is refused, and the message says so."""
     line(f"serial://{echo.path}").open()
-    with pytest.raises(PortUnavailable) as refused:
+    with golden.raises(PortUnavailable):
         line(f"serial://{echo.path}").open()
-    golden(refused.value)
 
 
 def test_a_missing_port_is_unavailable(line, tmp_path, golden: Golden):
     """A port that does not exist is named, with where to look for the ones that do."""
-    with pytest.raises(PortUnavailable) as refused:
+    with golden.raises(PortUnavailable):
         line(f"serial://{tmp_path}/nowhere").open()
-    golden(refused.value)
 
 
 def test_a_file_is_no_port(line, tmp_path, golden: Golden):
     """Something that is not a serial port is refused as such."""
     (tmp_path / "file").write_text("no port")
-    with pytest.raises(PortUnavailable) as refused:
+    with golden.raises(PortUnavailable):
         line(f"serial://{tmp_path}/file").open()
-    golden(refused.value)
 
 
 def test_a_relative_path_counts_from_here(line, echo, tmp_path, monkeypatch):
@@ -246,9 +242,8 @@ def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path, golden:
     first.unplug()
     link.unlink()
     link.symlink_to(second.path)
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         port.read_line(CR, patient())
-    golden(refused.value)
     port.write(b"two\r", patient())
     assert port.read_line(CR, patient()) == b"two"
 
@@ -271,12 +266,10 @@ def test_18_a_port_that_is_lost_in_mid_exchange_is_opened_by_the_next_exchange_o
     first.unplug()
     link.unlink()
     link.symlink_to(second.path)
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         port.read_line(CR, patient())
-    golden(refused.value)
-    with pytest.raises(DeviceTimeout) as refused_2:
+    with golden.raises(DeviceTimeout):
         port.write(b"two\r", patient())
-    golden(refused_2.value)
     assert second.requests == []
     assert port.is_lost()
     port.stay()
@@ -299,9 +292,8 @@ def test_a_socket_carries_lines_and_reconnects(line, peer, golden: Golden):
     socket.write(b"a\n", patient())
     assert socket.read_line(b"\n", patient()) == b"a"
     socket.write(b"b\n", patient())
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         socket.read_line(b"\n", patient())
-    golden(refused.value)
     socket.write(b"c\n", patient())
     assert socket.read_line(b"\n", patient()) == b"c"
     assert end.connections == 2

@@ -200,9 +200,8 @@ def test_111_an_answer_to_something_else_is_no_sign_of_a_stop(device, circuit, p
     """A circuit that is still answering the question before has not understood `X`."""
     device.ready(soon())
     pump.override["X"] = ["?D,5.00,1", "*OK"]
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.stop(Deadline.after(0.05))
-    golden(refused.value)
 
 
 def test_112_a_pump_that_lost_power_in_mid_dose_shows_it_by_its_counts(device, pump):
@@ -218,26 +217,23 @@ def test_112_a_pump_that_lost_power_in_mid_dose_shows_it_by_its_counts(device, p
 def test_113_another_circuit_is_not_dosed_with(line, clock, bus, golden: Golden):
     """If a sensor has the pump's address, nothing but the question is sent."""
     wrong = bus.parties[0x67] = Circuit(sensor("pH", "7.02"), clock)
-    with pytest.raises(IdentityMismatch) as refused:
+    with golden.raises(IdentityMismatch):
         made("ezo-pmp", {"address": 0x67}, line).start_dose(5.0, soon())
-    golden(refused.value)
     assert wrong.heard == ["i"]
 
 
 def test_113_what_is_no_ezo_circuit_is_said_to_be_none(device, circuit, golden: Golden):
     """An ADC, say, that acknowledges and answers something."""
     circuit.give = lambda count: b"\x85\x83" * (count // 2)
-    with pytest.raises(GarbledReply) as refused:
+    with golden.raises(GarbledReply):
         device.identify(soon())
-    golden(refused.value)
 
 
 def test_113_a_circuit_in_uart_mode_acknowledges_nothing(device, bus, golden: Golden):
     """It is told as somebody who is not there, and what may be the matter."""
     bus.parties.clear()
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.identify(soon())
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "stop"])
@@ -282,9 +278,8 @@ def test_a_late_answer_is_not_taken_for_the_next(clock):
 def test_an_address_belongs_to_i2c(options, on_i2c, clock, golden: Golden):
     """Without it nothing can be reached there, and on a serial port it means nothing."""
     line = Bus().line(clock) if on_i2c else Registry.installed().open_line("serial:///dev/none", clock)
-    with pytest.raises(ValueError) as refused:
+    with golden.raises(ValueError):
         made("ezo-ph", options, line)
-    golden(refused.value)
 
 
 def test_no_more_is_fetched_than_the_makers_own_sample_fetches(device, circuit):

@@ -62,9 +62,8 @@ def test_its_rate_is_asked_from_the_pump(device, pump):
 def test_a_rate_that_cannot_be_is_not_taken(device, pump, rate, golden: Golden):
     """Deadlines of doses are reckoned by it: by none at all a dose would never be overdue."""
     pump.override["DC,?"] = [f"?MAXRATE,{rate}", "*OK"]
-    with pytest.raises(GarbledReply) as refused:
+    with golden.raises(GarbledReply):
         device.ready(soon())
-    golden(refused.value)
     assert device.max_rate_ml_per_min == 58.5
 
 
@@ -78,9 +77,8 @@ def test_a_dose_is_never_rounded_up(device, wire, volume_ml, sent):
 def test_18_another_circuit_is_not_dosed_with(device, wire, pump, golden: Golden):
     """If a sensor answers where the pump should be, nothing but the question is sent."""
     pump.override["i"] = ["?I,pH,2.14", "*OK"]
-    with pytest.raises(IdentityMismatch) as refused:
+    with golden.raises(IdentityMismatch):
         device.start_dose(5.0, soon())
-    golden(refused.value)
     assert wire.sent == ["i"]
 
 
@@ -241,17 +239,15 @@ def test_25_a_pump_that_is_silent_is_an_error(device, pump, golden: Golden):
     """If there is no sign up to the deadline that `X` arrived, stop() does not pretend."""
     device.ready(soon())
     pump.override["X"] = []
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.stop(Deadline.after(0.05))
-    golden(refused.value)
 
 
 def test_26_a_pump_that_would_dispense_at_power_up_is_not_ready(device, pump, golden: Golden):
     """`Dstart` must be zero, and the error says how to make it so."""
     pump.dstart = "10.00"
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         device.ready(soon())
-    golden(refused.value)
 
 
 def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire, pump, golden: Golden):
@@ -261,18 +257,16 @@ def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire
     assert wire.sent.count("Dstart,?") == 2
     answers = [["*ER"], ["?DSTART,10.00", "*OK"]]
     wire.answer = lambda command: answers.pop(0) if command == "Dstart,?" else pump(command)
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         device.ready(soon())
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("voltage", ["0.00", "9.50", "nan"])
 def test_a_pump_without_motor_supply_is_not_ready(device, pump, voltage, golden: Golden):
     """`PV,?` below what the motor needs is a fault that names the voltage, before any dose."""
     pump.override["PV,?"] = [f"?PV,{voltage}", "*OK"]
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         device.ready(soon())
-    golden(refused.value)
 
 
 def test_a_motor_supply_is_asked_before_each_dose(device, wire, pump):
@@ -352,9 +346,8 @@ def test_a_dose_that_only_woke_the_pump_is_not_repeated(wire, pump, device, gold
     """A pump that fell asleep unheard answers a dose with `*WA`: unknown, and not sent again."""
     device.ready(soon())
     wire.answer = Sleeper(pump)
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.start_dose(5.0, soon())
-    golden(refused.value)
     assert not device.dose_status(soon()).running
     assert wire.sent.count("D,5.00") == 1
 
@@ -370,9 +363,8 @@ def test_a_question_that_only_woke_the_pump_is_asked_again(wire, pump, device):
 def test_a_running_pump_is_not_ready(device, pump, golden: Golden):
     """A second dose is not begun while one runs."""
     pump.running = True
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         device.ready(soon())
-    golden(refused.value)
 
 
 def test_a_dose_whose_reply_is_lost_is_not_repeated(wire, pump, golden: Golden):
@@ -381,9 +373,8 @@ def test_a_dose_whose_reply_is_lost_is_not_repeated(wire, pump, golden: Golden):
     device = doser(deaf)
     device.ready(soon())
     deaf.lose_replies = True
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.start_dose(5.0, soon())
-    golden(refused.value)
     deaf.lose_replies = False
     pump.finish()
     assert device.dose_status(soon()).running is False

@@ -147,9 +147,8 @@ def test_fault_94_a_command_that_the_broker_keeps_is_found_before_anything_is_dr
     switch.identify(soon())
     plug.does("button")
     plug.is_(on=False)
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         switch.apply(1.0, soon())
-    golden(refused.value)
     plug.is_(on=False)
     switch.safe(soon())  # that is never kept from it
     broker.say("cmnd/heater/POWER1", "", kept=True)
@@ -208,9 +207,8 @@ def test_fault_97_a_plug_that_forgets_its_auto_off_is_not_driven(broker, there, 
     plug.is_(on=True)
     plug.does("forget")
     plug.is_(timer=False)
-    with pytest.raises(DeviceFault) as found:
+    with golden.raises(DeviceFault):
         switch.heart.check(soon())
-    golden(found.value)
     switch.release(soon())
     with pytest.raises(DeviceFault):
         switch.apply(1.0, soon())
@@ -271,9 +269,8 @@ def test_a_device_that_refuses_is_quoted(broker, there, golden: Golden):
     """A relay that it does not have is a fault, in its own words."""
     broker.plug("shelly", "relay")
     switch, _ = there(RELAY, channel=3)
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         switch.read_back(soon())
-    golden(refused.value)
 
 
 def test_a_counter_that_was_reset_is_told_as_it_is(broker, there):

@@ -57,18 +57,16 @@ def test_identity_is_taken_apart(wire):
 def test_18_another_model_is_a_mismatch(wire, instrument, golden: Golden):
     """Another instrument on the port is named, with the one expected."""
     instrument.identity = "Acme,DMM-7,1,1"
-    with pytest.raises(IdentityMismatch) as refused:
+    with golden.raises(IdentityMismatch):
         camera(wire).identify(soon())
-    golden(refused.value)
     assert camera(wire, model=None).identify(soon()).model == "DMM-7"
 
 
 def test_an_identity_without_model_is_garbled(wire, instrument, golden: Golden):
     """An answer that is no identity is not taken for one."""
     instrument.identity = "hello"
-    with pytest.raises(GarbledReply) as refused:
+    with golden.raises(GarbledReply):
         camera(wire).identify(soon())
-    golden(refused.value)
 
 
 def test_a_reading_has_the_configured_unit(wire):
@@ -130,9 +128,8 @@ def test_78_a_bare_number_may_be_a_late_reading(wire, instrument, golden: Golden
     device.read(soon())
     instrument.value = []
     wire.answer = lambda c: ["42", '0,"No error"'] if c == "SYST:ERR?" else instrument(c)
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         device.read(Deadline.after(0.1))
-    golden(refused.value)
 
 
 def test_it_says_whether_it_is_simulated(wire, instrument):
@@ -149,23 +146,20 @@ def test_errors_of_the_query_are_a_fault(wire, instrument, golden: Golden):
     device = camera(wire)
     device.read(soon())
     instrument.errors = ['-222,"Data out of range"']
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         device.read(soon())
-    golden(refused.value)
 
 
 def test_a_query_the_instrument_does_not_know_is_a_fault(wire, golden: Golden):
     """A mistyped query gets no answer; the error queue says why, so the user reads that instead of a timeout."""
-    with pytest.raises(DeviceFault) as refused:
+    with golden.raises(DeviceFault):
         camera(wire, query="MEAS:GROWL?").read(soon())
-    golden(refused.value)
 
 
 def test_without_error_queue_silence_is_a_timeout(wire, golden: Golden):
     """Instruments that do not know `SYST:ERR?` are not asked for it."""
-    with pytest.raises(DeviceTimeout) as refused:
+    with golden.raises(DeviceTimeout):
         camera(wire, query="MEAS:GROWL?", check_errors=False).read(soon())
-    golden(refused.value)
     assert wire.sent == ["MEAS:GROWL?"]
 
 
@@ -173,9 +167,8 @@ def test_without_error_queue_silence_is_a_timeout(wire, golden: Golden):
 def test_what_is_no_number_is_garbled(wire, instrument, value, golden: Golden):
     """Only a number is a reading."""
     instrument.value = [value]
-    with pytest.raises(GarbledReply) as refused:
+    with golden.raises(GarbledReply):
         camera(wire).read(soon())
-    golden(refused.value)
 
 
 def test_an_endless_error_queue_ends(wire, instrument):

@@ -172,9 +172,8 @@ def test_a_variable_may_be_called_as_it_likes(found, tmp_path):
 def test_without_a_browser_printing_is_refused_before_it_takes_time(finished, tmp_path, monkeypatch, golden: Golden):
     """It says which would do, and that the HTML file can be printed from any."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RigctlError) as refused:
+    with golden.raises(RigctlError):
         report_files.browser()
-    golden(refused.value)
 
 
 def test_a_browser_that_does_not_print_is_named(tmp_path, monkeypatch, golden: Golden):
@@ -183,9 +182,8 @@ def test_a_browser_that_does_not_print_is_named(tmp_path, monkeypatch, golden: G
     fake.write_text("#!/bin/sh\necho cannot open display >&2\nexit 1\n", encoding="utf-8")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(RigctlError) as refused:
+    with golden.raises(RigctlError):
         report_files.write_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
-    golden(refused.value)
 
 
 @pytest.mark.system

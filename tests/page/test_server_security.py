@@ -305,6 +305,5 @@ def test_a_name_to_allow_must_be_one(name, golden: Golden):
     """No ports, no patterns."""
     from rigctl.errors import UsageError
 
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         names([name])
-    golden(refused.value)

@@ -233,9 +233,8 @@ def test_a_port_for_root_is_named(tmp_path, monkeypatch, golden: Golden):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         listening(ServedAt(tmp_path, port=80))
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("host", ["192.0.2.9", "no such host", "a" * 300])
@@ -247,9 +246,8 @@ def test_a_host_that_is_not_this_machine_is_named(tmp_path, host, monkeypatch, g
             raise socket.gaierror(-2, "Name or service not known")
 
         monkeypatch.setattr(socket, "getaddrinfo", lost)
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         listening(ServedAt(tmp_path, host, 0))
-    golden(refused.value)
 
 
 def test_where_a_browser_finds_it(tmp_path):

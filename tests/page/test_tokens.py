@@ -56,26 +56,23 @@ def test_a_revoked_token_holds_no_longer(tmp_path, golden: Golden):
     file.revoke("Anna")
     assert file.found(anna) is None
     assert file.found(ben) is not None
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         file.revoke("Anna")
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\x1bb", "x" * 61])
 def test_a_name_must_be_one(tmp_path, name, golden: Golden):
     """What cannot be shown in an audit is refused."""
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         TokenFile(tmp_path).create(name, by="root")
-    golden(refused.value)
 
 
 def test_a_name_is_given_once(tmp_path, golden: Golden):
     """A second token under the same name could not be told from the first in the audit."""
     file = TokenFile(tmp_path)
     file.create("Anna", by="root")
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         file.create(" Anna ", by="root")
-    golden(refused.value)
 
 
 def test_a_file_that_others_can_read_is_refused(tmp_path, golden: Golden):
@@ -83,9 +80,8 @@ def test_a_file_that_others_can_read_is_refused(tmp_path, golden: Golden):
     file = TokenFile(tmp_path)
     secret = file.create("Anna", by="root")
     file.path.chmod(0o644)
-    with pytest.raises(RigctlError) as refused:
+    with golden.raises(RigctlError):
         file.found(secret)
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', '[{"name": "x"}]', "[1]"])
@@ -94,9 +90,8 @@ def test_a_file_that_is_no_token_file_says_so(tmp_path, text, golden: Golden):
     file = TokenFile(tmp_path)
     file.create("Anna", by="root")
     file.path.write_text(text)
-    with pytest.raises(RigctlError) as refused:
+    with golden.raises(RigctlError):
         file.all()
-    golden(refused.value)
 
 
 def test_without_a_file_nobody_has_a_token(tmp_path):

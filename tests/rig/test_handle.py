@@ -69,9 +69,8 @@ async def test_another_instrument_after_a_replug_is_not_written_to(world, golden
         await world.apply(1.0)
     world.valve.identity = Identity("fake", "1.0", "somebody else")
     for _ in range(2):
-        with pytest.raises(IdentityMismatch) as refused:
+        with golden.raises(IdentityMismatch):
             await world.apply(2.0)
-        golden(refused.value)
     assert world.valve.applied == []
 
 
