@@ -17,7 +17,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import Alarm, RigGlance, SeenReading
 from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec, open_journal
-from tests.golden import Golden
 
 
 def watched(**changes):
@@ -74,7 +73,7 @@ async def paused_then(stage, spec, *then):
     return result
 
 
-async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage, golden: Golden):
+async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage, golden):
     """The trial under way is recorded, everything is safe, no other begins; then the campaign goes on."""
     seen = {}
 
@@ -126,7 +125,7 @@ async def test_a_pause_from_before_can_be_taken_back_while_the_instruments_are_o
     assert (result.trials, phases(stage)) == (1, [])
 
 
-async def test_a_pause_outlives_the_process(stage, golden: Golden):
+async def test_a_pause_outlives_the_process(stage, golden):
     """A paused campaign that is stopped and started again is still paused, by whom it was."""
 
     async def stop():
@@ -264,7 +263,7 @@ async def test_what_cannot_be_done_is_refused_in_words(stage):
         assert words in message
 
 
-async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage, golden: Golden):
+async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage, golden):
     """Voided while the campaign runs: its cost stays, its outcome is left out from the next decision on."""
 
     async def fault():
@@ -310,7 +309,7 @@ def numbers(stage):
         return [alarm.alarm for alarm in journal.alarms.rows()]
 
 
-async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):
+async def test_an_alarm_is_acknowledged_once(stage, golden):
     """Who has seen it is kept; a second time is refused, naming the first."""
     refused = []
 
@@ -331,7 +330,7 @@ async def test_an_alarm_is_acknowledged_once(stage, golden: Golden):
         assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
 
 
-async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage, golden: Golden):
+async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage, golden):
     """For a day at most; the audit has by whom and why."""
     refused = []
 
@@ -366,7 +365,7 @@ async def test_who_does_not_say_so_is_named_by_the_kernel(stage):
     assert (act.verb, act.who) == ("stop", person(os.getuid()))
 
 
-async def test_who_and_why_are_one_short_line(stage, golden: Golden):
+async def test_who_and_why_are_one_short_line(stage, golden):
     """What strangers write goes into logs and onto terminals: no line breaks, no escapes, not without end."""
 
     async def fault():

@@ -14,7 +14,6 @@ from rigctl.errors import UsageError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import SetClock, begun
-from tests.golden import Golden
 
 MAJOR, MINOR = Severity.MAJOR, Severity.MINOR
 MIDNIGHT = datetime(2026, 3, 1, tzinfo=UTC)
@@ -118,7 +117,7 @@ def test_a_shelved_alarm_comes_back_by_itself():
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, 24 * 3600.0 + 1, float("nan")])
-def test_nobody_shelves_for_good(seconds, golden: Golden):
+def test_nobody_shelves_for_good(seconds, golden):
     """At most 24 hours at a time."""
     with golden.raises(UsageError):
         shelved_words(3, seconds)
@@ -159,14 +158,14 @@ def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
     )
 
 
-def test_what_an_instrument_has_sent_moves_no_terminal(golden: Golden):
+def test_what_an_instrument_has_sent_moves_no_terminal(golden):
     """Escapes and line ends are blanks in what people are shown."""
     (state,) = seen(raised(1, "ph", "garbled", message="garbled: \x1b[2J\x07ok\r\n"))
     assert state.message.isprintable()
     golden(state.message)
 
 
-def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path, golden: Golden):
+def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path, golden):
     """What is read on from a mark is taken in as if all had been read at once; shelves outlive the process."""
     clock, book, mark = SetClock(), Alarms(), None
     with closing(begun(tmp_path, clock=clock)) as journal:

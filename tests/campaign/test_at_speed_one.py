@@ -28,7 +28,6 @@ from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
-from tests.golden import Golden
 
 pytestmark = pytest.mark.slow
 
@@ -158,7 +157,7 @@ def bench(tmp_path):
         yield Bench(plc, tmp_path / "state")
 
 
-async def test_what_trips_before_a_trial_begins_opens_no_valve(bench, monkeypatch, golden: Golden):
+async def test_what_trips_before_a_trial_begins_opens_no_valve(bench, monkeypatch, golden):
     """The level falls while the journal is asked what is awaited: the PLC is told to switch nothing on."""
     asked = awaiting.Awaiting.in_the_way
 

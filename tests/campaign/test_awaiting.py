@@ -33,7 +33,6 @@ from tests.campaign.fakes import (
     metered,
 )
 from tests.campaign.records import LINES, STEPS, SetClock, amend, give, give_up, void
-from tests.golden import Golden
 
 BY_HAND = OutcomeSpec(name="y", unit="1", by="hand", within_s=3 * 86400.0, at_end="end")
 SAY = ": `rigctl trial outcome TRIAL VALUE` records it"
@@ -77,7 +76,7 @@ def sound(stage, spec):
 
 
 @pytest.mark.slow
-async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden: Golden):
+async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden):
     """Charged once, when the rig is done; decisions know what is under way and what has come, and replay agrees."""
     spec = spec_with(BY_HAND)
     assert (await stage.run(spec)).ending == "trials"
@@ -106,7 +105,7 @@ async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden: Golden
     ]
 
 
-def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden: Golden):
+def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden):
     """What is refused says what to do instead; nothing is written then."""
     spec = spec_with(BY_HAND, max_trials=2)
     asyncio.run(stage.run(spec))
@@ -153,7 +152,7 @@ async def test_what_nobody_says_in_time_is_given_up(stage):
     assert not history.awaited.size
 
 
-async def test_the_next_trial_waits_where_it_is_told_to(stage, golden: Golden):
+async def test_the_next_trial_waits_where_it_is_told_to(stage, golden):
     """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
     given = []
 
@@ -199,7 +198,7 @@ async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_playe
     assert rows[1].setpoints != rows[0].setpoints
 
 
-async def test_a_sensor_is_read_when_it_is_due(stage, golden: Golden):
+async def test_a_sensor_is_read_when_it_is_due(stage, golden):
     """Between trials or while another one settles; what gives nothing is read again, what is too late given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
     stage.clock = lambda: Patient(stage.world)
@@ -255,7 +254,7 @@ async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaig
 
 
 @pytest.mark.slow
-async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, golden: Golden):
+async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, golden):
     """The third outcome to the last digit, while all else changes, is none: read again, then given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
     stage.clock = lambda: Patient(stage.world)
@@ -267,7 +266,7 @@ async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, gold
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
-async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden: Golden):
+async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden):
     """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""
     spec = spec_with(replace(late, after_s=late.after_s and late.after_s / 36, within_s=150.0), max_trials=40)
     stage.clock = lambda: Patient(stage.world)
@@ -283,7 +282,7 @@ async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golde
     assert any(row.outcome for row in rows) is (late.by == "sensor")
 
 
-async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden: Golden):
+async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden):
     """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=1)
     stage.clock = lambda: Patient(stage.world)

@@ -12,7 +12,6 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import INVALID
 from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, sound, spec_with
-from tests.golden import Golden
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -70,7 +69,7 @@ async def test_who_waits_for_an_outcome_learns_that_the_clock_is_right_now(stage
     assert 600.0 < stage.world.now_s - began_s < 3600.0
 
 
-async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden: Golden):
+async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden):
     """After a night in which three were due the sensor shows the last one's: the others are given up, not made up."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=3)
     stage.clock = lambda: Patient(stage.world)
@@ -83,7 +82,7 @@ async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden
     golden(rows[2].came.why)
 
 
-async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, golden: Golden):
+async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, golden):
     """Also if it was its sensor that gave nothing when it was due, and it is read again only after the later one."""
     spec = spec_with(replace(BY_SENSOR, after_s=1000.0, within_s=12_000.0), max_trials=2)
     stage.clock = lambda: Patient(stage.world)

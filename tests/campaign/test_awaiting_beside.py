@@ -25,7 +25,6 @@ from tests.campaign.test_looking import left_behind
 from tests.campaign.test_operating import TRIALS, campaign, produced
 from tests.campaign.test_recover import AT
 from tests.campaign.test_verify import doctored
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 NIGHT = replace(BY_SENSOR, at_end="end")
@@ -43,14 +42,14 @@ CHANGES = {"gone": (NIGHT, AT_ONCE), "new": (AT_ONCE, NIGHT), "how": (NIGHT, BY_
 
 
 @pytest.mark.parametrize(("was", "is_"), CHANGES.values(), ids=CHANGES)
-async def test_when_an_outcome_is_read_is_no_other_in_one_campaign(patient, was, is_, golden: Golden):
+async def test_when_an_outcome_is_read_is_no_other_in_one_campaign(patient, was, is_, golden):
     """At once or an hour later are two things, and nobody would read what is still awaited: refused."""
     await patient.run(spec_with(was, max_trials=1))
     with golden.raises(UsageError):
         await patient.run(spec_with(is_, max_trials=2))
 
 
-async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(patient, golden: Golden):
+async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(patient, golden):
     """Trials go on with both; what comes then is one more correction, and every decision comes out again."""
     spec = spec_with(BY_HAND, max_trials=3)
     await patient.run(spec)
@@ -108,7 +107,7 @@ async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_h
     assert sound(patient, spec)[0][0].state is State.RECORDED
 
 
-async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patient, golden: Golden):
+async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patient, golden):
     """Ninety seconds apart, looked for when both are due: neither is late, so each is read, the first one first."""
     spec = spec_with(NIGHT, max_trials=2)
     await patient.run(spec)

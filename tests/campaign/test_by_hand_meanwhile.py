@@ -14,11 +14,10 @@ from rigctl.rig.spec import InterlockSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.test_acts import ask, once, soon, watched
 from tests.campaign.test_hands import _when_paused
-from tests.golden import Golden
 
 
 @pytest.mark.parametrize("what", ["end", "finding"])
-async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, what, golden: Golden):
+async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, what, golden):
     """The journal takes its time with the intent: the command would leave after the way to safety, and stand."""
     acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
     reads, returns, refused = [3.0], threading.Event(), []
@@ -59,7 +58,7 @@ def acts(stage):
         return [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
 
 
-async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, golden: Golden):
+async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, golden):
     """What is driven is made safe for it; a dose that somebody begins then would run on into the next trial."""
     over, refused, dosing = asyncio.Event(), [], []
 

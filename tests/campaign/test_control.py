@@ -16,7 +16,6 @@ from rigctl.campaign.control import ask, serving
 from rigctl.errors import RigctlError, UsageError
 from rigctl.people import person
 from tests.campaign.test_acts import once, watched
-from tests.golden import Golden
 
 STRANGER = 65534
 CONNECT = """
@@ -63,7 +62,7 @@ async def test_another_user_of_the_machine_is_refused_even_where_the_files_let_h
     assert len(asked) == 1
 
 
-async def test_a_stranger_is_kept_as_denied_once(stage, monkeypatch, golden: Golden):
+async def test_a_stranger_is_kept_as_denied_once(stage, monkeypatch, golden):
     """However often he asks: nobody fills the journal from outside."""
     told = []
     peer = control.peer  # the server's end is not a plain socket
@@ -97,14 +96,14 @@ BROKEN = {
 }
 
 
-async def test_a_line_that_is_too_long_is_refused_in_words(tmp_path, golden: Golden):
+async def test_a_line_that_is_too_long_is_refused_in_words(tmp_path, golden):
     """Whoever writes a long reason is not told that nobody answers."""
     async with serving(tmp_path, {"pause": lambda _: {}}):
         with golden.raises(RigctlError):
             await asyncio.to_thread(ask, tmp_path, "pause", why="x" * 5000)
 
 
-async def test_who_asks_names_the_verb_of_a_refusal(tmp_path, golden: Golden):
+async def test_who_asks_names_the_verb_of_a_refusal(tmp_path, golden):
     """Whoever refuses only says why."""
 
     def refuse(_):
@@ -116,7 +115,7 @@ async def test_who_asks_names_the_verb_of_a_refusal(tmp_path, golden: Golden):
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-async def test_what_is_no_request_is_refused_and_the_next_one_is_answered(tmp_path, kind, golden: Golden):
+async def test_what_is_no_request_is_refused_and_the_next_one_is_answered(tmp_path, kind, golden):
     """The connection goes on: whoever slipped may ask again."""
     async with serving(tmp_path, {"status": lambda _: {"phase": "running"}}):
         reader, writer = await asyncio.open_unix_connection(tmp_path / "control.sock")

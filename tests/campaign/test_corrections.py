@@ -16,7 +16,6 @@ from rigctl.errors import JournalError, UsageError
 from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import STEPS, SetClock, amend, begun, make_decision, restore, void
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 
@@ -103,7 +102,7 @@ async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_l
         assert [bool(found.differences) for found in replay(read, spec)] == [False, False, True, False]
 
 
-def test_a_void_trial_is_void_once_and_can_be_taken_in_again(journal, golden: Golden):
+def test_a_void_trial_is_void_once_and_can_be_taken_in_again(journal, golden):
     """Who has done it is said; a reason is asked for."""
     golden(void(journal, 2, "Ada", "tap open"))
     with golden.raises(UsageError):
@@ -139,14 +138,14 @@ def test_what_cannot_have_been_is_not_amended(journal, becomes, what):
     assert journal.read.people.acts() == journal.read.people.corrections() == ()
 
 
-def test_what_was_amended_is_told(journal, golden: Golden):
+def test_what_was_amended_is_told(journal, golden):
     """Old and new values, cost in money."""
     said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), "Ada", "typo")
     golden(said)
     assert (journal.read.trial(1).state, journal.read.trial(1).remark) == (State.FAILED, "spilt")
 
 
-def test_of_a_trial_that_was_not_measured_only_cost_and_note_change(journal, golden: Golden):
+def test_of_a_trial_that_was_not_measured_only_cost_and_note_change(journal, golden):
     """What was lost has no outcome that could be wrong."""
     STEPS[Event.PROPOSE](journal, 3)
     STEPS[Event.ARM](journal, 3)
@@ -193,7 +192,7 @@ def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, name):
     assert kill_at > 5
 
 
-def test_a_decision_made_while_a_correction_came_in_keeps_what_it_knew(journal, golden: Golden):
+def test_a_decision_made_while_a_correction_came_in_keeps_what_it_knew(journal, golden):
     """The trial is proposed with the number that its history had, not with the last one there is."""
     history = journal.read.history(make_spec().problem.space)
     void(journal, 1, "Ada", "tap open")

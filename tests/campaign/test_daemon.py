@@ -18,7 +18,6 @@ from rigctl.errors import JournalError, Locked, RigctlError, UsageError
 from rigctl.rig.clocks import RealClock, boot_id
 from rigctl.signals import Signals
 from tests.campaign.fakes import make_spec
-from tests.golden import Golden
 
 
 def signalling(*signals):
@@ -228,7 +227,7 @@ async def test_a_wrong_request_is_answered_with_what_is_allowed(stage):
     assert result.trials == 1
 
 
-def test_asking_nobody_says_so(tmp_path, golden: Golden):
+def test_asking_nobody_says_so(tmp_path, golden):
     """No directory, no socket, and a socket nobody listens on are all no running campaign."""
     with golden.raises(UsageError):
         control.ask(tmp_path / "nowhere", "status")

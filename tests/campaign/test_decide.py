@@ -9,7 +9,6 @@ from dataclasses import replace
 from rigctl.campaign.decide import Question, decide, without_answer
 from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import make_spec
-from tests.golden import Golden
 
 
 def after(*outcomes):
@@ -22,7 +21,7 @@ def after(*outcomes):
     return Question(spec.policy, spec.problem, 7, history, None)
 
 
-def test_what_gives_no_outcome_is_not_asked_for_for_ever(golden: Golden):
+def test_what_gives_no_outcome_is_not_asked_for_for_ever(golden):
     """After a few trials of one control set without an outcome something else is tried, and said; once."""
     fruitless = decide(after(1.0, *[None] * 3))
     assert (fruitless.origin, fruitless.control_set != ("a",)) == ("rejected", True)

@@ -21,7 +21,6 @@ from tests.campaign.fakes import ThreadDecider, charged, make_spec, open_journal
 from tests.campaign.records import SetClock
 from tests.campaign.test_acts import soon
 from tests.campaign.test_holding import ACID, phases, reads, watching
-from tests.golden import Golden
 
 
 class Disk:
@@ -137,9 +136,7 @@ async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_di
     assert alarms.count(("unconfirmed", "safe state", "stands")) == 1
 
 
-async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_does(
-    stage, disk, monkeypatch, golden: Golden
-):
+async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_does(stage, disk, monkeypatch, golden):
     """Not "running": neither while the journal cannot be written nor while something is not confirmed safe."""
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
@@ -195,7 +192,7 @@ async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, m
         assert sum(idle) == pytest.approx(2.0)
 
 
-def test_fault_32_a_journal_that_could_not_be_written_is_told_until_it_is(stage, disk, golden: Golden):
+def test_fault_32_a_journal_that_could_not_be_written_is_told_until_it_is(stage, disk, golden):
     """Even if nobody waited for what was to be written: a long settling on a dead disk is not sat out."""
     stage.state.mkdir()
     with JournalThread(lambda: open_journal(stage.state, stage.clock())) as thread:

@@ -26,7 +26,6 @@ from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import Calibration
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock, make_decision
-from tests.golden import Golden
 
 CONFIGURATIONS = sorted((Path(__file__).parent.parent.parent / "config").glob("*.yaml"))
 TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"} | dict.fromkeys(
@@ -58,7 +57,7 @@ async def test_every_document_is_known(stage):
     assert all(json.loads(text) is not None for _, _, text in cells)
 
 
-def test_hyper_parameters_say_their_version(golden: Golden):
+def test_hyper_parameters_say_their_version(golden):
     """Those of a newer version are refused."""
     known = Hyperparameters((0.5,), 1.0, 0.1)
     written = known.to_json()

@@ -26,7 +26,6 @@ from rigctl.rig.spec import (
 from tests.campaign.fakes import make_rig_spec, make_space
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_hands import cared
-from tests.golden import Golden
 
 DAY_S = 86_400.0
 SETS = make_space().control_sets
@@ -102,7 +101,7 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
 # in a campaign --------------------------------------------------------------------------------
 
 
-async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(stage, golden: Golden):
+async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(stage, golden):
     """What is left is counted from the doses; then the campaign goes on without the pump, and says why."""
     spec = cared({"pump": CareSpec(InventorySpec(10.0, 1))}, max_trials=7)
     seen = []

@@ -15,7 +15,6 @@ from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 from rigctl.rig.spec import OutcomeSpec
 from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec
-from tests.golden import Golden
 
 FURTHER = {"yield": lambda a, b: 10.0 - a, "ash": lambda a, b: b}
 """Not in the order of the alphabet, so that an order lost on the way would show."""
@@ -74,7 +73,7 @@ async def test_a_trial_without_one_of_its_outcomes_fails(stage, unread):
     assert (seen.y, seen.further) == (None, ())
 
 
-async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage, golden: Golden):
+async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage, golden):
     """Not measured at all is no better than INVALID."""
     await stage.run(make_two(max_trials=1), further={"yield": FURTHER["yield"]})
     with stage.journal() as journal:

@@ -15,7 +15,6 @@ from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision, rows
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
-from tests.golden import Golden
 from tests.page.conftest import page_beside
 
 WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
@@ -36,7 +35,7 @@ def journalled(stage, spec):
 # a pause ---------------------------------------------------------------------------------------------
 
 
-async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage, golden: Golden):
+async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage, golden):
     """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided.
 
     The campaign was to do one trial, and does it: nothing was done in what was cancelled.
@@ -63,7 +62,7 @@ async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(s
 
 
 @pytest.mark.parametrize("resumed", [False, True])
-async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(stage, resumed, golden: Golden):
+async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(stage, resumed, golden):
     """Also if it was resumed since, before anybody could look: what was queued then is not carried out."""
     stage.state.mkdir()
     journal = open_journal(stage.state, stage.clock())
@@ -91,7 +90,7 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [second.setpoints]
 
 
-async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden: Golden):
+async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
     """Everything is safe first, the trial is ABANDONED and charged, none begins until somebody resumes it."""
     seen = {}
 
@@ -127,7 +126,7 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden: 
 # out of service ----------------------------------------------------------------------------------------
 
 
-async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service(stage, golden: Golden):
+async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service(stage, golden):
     """Control sets that need it are not played, which every decision and its replay know; then they are again."""
 
     async def out():
@@ -171,9 +170,7 @@ async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service
     [({"verb": "in-service", "device": "pump"}, 1, ["HOLDING", "RUNNING"]), ({"verb": "stop"}, 0, ["HOLDING"])],
     ids=["back", "stopped"],
 )
-async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(
-    stage, then, recorded, passed, golden: Golden
-):
+async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(stage, then, recorded, passed, golden):
     """Across a restart, too: it is in the journal; the reason is in the phase. Stopped, it does not say it is over."""
     outcomes = (OutcomeSpec(name="y", unit="1", sensor="pump"),)
     spec = make_spec(rig=make_rig_spec(watch=WATCH, outcomes=outcomes), max_trials=1)
@@ -232,7 +229,7 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
 # by hand --------------------------------------------------------------------------------------
 
 
-async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, golden: Golden):
+async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, golden):
     """Intent first, then the act, then its result, each with who; doses are booked; resuming lets everything go."""
     said = []
 
@@ -265,7 +262,7 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, go
     assert (doses, points) == ([2.0, 3.0], 1)
 
 
-async def test_nothing_is_done_by_hand_while_trials_run(stage, golden: Golden):
+async def test_nothing_is_done_by_hand_while_trials_run(stage, golden):
     """Neither in mid-trial nor between trials; what to do first is said."""
     refused = []
 
@@ -282,7 +279,7 @@ async def test_nothing_is_done_by_hand_while_trials_run(stage, golden: Golden):
     assert stage.rig.hands.done == [("calibrations",)]
 
 
-async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage, golden: Golden):
+async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage, golden):
     """The act that failed is in the audit with its error; the campaign is still paused."""
     refused = []
 
@@ -320,7 +317,7 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
     assert (last.who, last.argument) == ("rigctl", "valve")
 
 
-async def test_the_watch_looks_on_while_a_person_drives(stage, golden: Golden):
+async def test_the_watch_looks_on_while_a_person_drives(stage, golden):
     """A finding that a trial would fail of makes everything safe; while it stands only looking is allowed."""
     acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "fail")
     reads, refused = [3.0], []

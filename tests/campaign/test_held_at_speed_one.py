@@ -20,7 +20,6 @@ from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import BALANCE, FEED, PROBE, Bench, Feeder, Plc
 from tests.drivers.peers import PtyPeer, cut_lines, foreign_plc, peers
-from tests.golden import Golden
 
 pytestmark = pytest.mark.slow
 
@@ -149,7 +148,7 @@ async def test_a_pause_shuts_the_valve_also_after_a_wait_for_room_that_was_broke
     assert len(feeder.doses) == 2
 
 
-async def test_a_valve_that_another_hand_has_set_beyond_its_range_takes_no_step(bench, golden: Golden):
+async def test_a_valve_that_another_hand_has_set_beyond_its_range_takes_no_step(bench, golden):
     """The PLC is told no setpoint; it is told to shut the valve, and the trial fails."""
     plc, was_set = bench.plc, []
 

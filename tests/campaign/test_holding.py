@@ -16,7 +16,6 @@ from rigctl.rig.spec import InterlockSpec
 from rigctl.rig.values import Measurement, RigGlance, SeenReading
 from tests.campaign.records import rows
 from tests.campaign.test_acts import phases, soon, watched
-from tests.golden import Golden
 
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
 
@@ -66,7 +65,7 @@ def first_only(stage):
     return fault
 
 
-async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_over(stage, golden: Golden):
+async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_over(stage, golden):
     """Safe at once, the trial FAILED and charged; HOLDING, then RUNNING again with the next trial."""
     result = await stage.run(watching(ACID, max_trials=2), shows=Acid(stage), fail={"measure": first_only(stage)})
     assert (result.ending, result.trials) == ("trials", 2)
@@ -96,7 +95,7 @@ async def test_no_trial_begins_before_every_interlock_has_been_judged(stage, the
 
 
 @pytest.mark.parametrize("then", ["safe", "trip"])
-async def test_an_interlock_may_end_the_campaign(stage, then, golden: Golden):
+async def test_an_interlock_may_end_the_campaign(stage, then, golden):
     """`safe` ends it in good order; `trip` stays latched for the next process."""
     spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=5)
     run = stage.run(spec, shows=Acid(stage), fail={"measure": first_only(stage)})
@@ -119,7 +118,7 @@ async def test_a_warning_disturbs_nothing(stage):
     assert alarmed(stage, "interlock acid")
 
 
-async def test_fault_61_what_another_hand_switched_off_is_never_recorded(stage, golden: Golden):
+async def test_fault_61_what_another_hand_switched_off_is_never_recorded(stage, golden):
     """An actuator that does not hold at the end of the window fails the trial, however good the numbers look."""
     result = await stage.run(watching(max_trials=1), astray={"valve": "reads back released, wanted 0.5 V"})
     with stage.journal() as journal:
@@ -278,7 +277,7 @@ class Brief:
 
 
 @pytest.mark.parametrize("then", ["hold", "safe", "trip"])
-async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_upon_it(stage, then, golden: Golden):
+async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_upon_it(stage, then, golden):
     """While everything goes safe and the trial is closed the cause may end; hold, end and trip follow all the same."""
     brief = Brief()
 
@@ -303,7 +302,7 @@ async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_u
 
 
 @pytest.mark.parametrize("then", ["hold", "trip"])
-async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_begin(stage, then, golden: Golden):
+async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_begin(stage, then, golden):
     """The meters keep the next trial waiting when the interlock fires: safe before they answer, and no trial on it."""
     await stage.run(watching(max_trials=1))
     brief, safe_meanwhile = Brief(), []
@@ -327,7 +326,7 @@ async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_beg
     assert safe_meanwhile == [True]
 
 
-async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process(stage, golden: Golden):
+async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process(stage, golden):
     """The start fails for another reason, and the next one finds the latch all the same."""
     brief = Brief()
 

@@ -20,7 +20,6 @@ from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import RigGlance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
 from tests.campaign.test_acts import phases
-from tests.golden import Golden
 
 BERLIN = "Europe/Berlin"
 OFFICE = Hours(BERLIN, (hours_of_week("Mon-Fri 08:00-16:00"),), "Mon-Fri 08:00-16:00")
@@ -103,7 +102,7 @@ async def test_a_restart_goes_on_in_the_same_civil_time(restful):
     assert began(restful) == ["Fri 2026-10-23 15:00 CEST", "Mon 2026-10-26 08:00 CET"]
 
 
-async def test_hours_that_close_by_surprise_end_the_trial(restful, golden: Golden):
+async def test_hours_that_close_by_surprise_end_the_trial(restful, golden):
     """An actuator that is still driven when its hours are over fails the trial, with the reason, and all is safe."""
     limits = {"valve": ActuatorLimits(low=0.0, high=1.0, safe_state="off", allowed=OFFICE)}
     spec = office(limits=limits)
@@ -156,7 +155,7 @@ async def test_a_campaign_waits_for_the_first_actuator_that_may_be_driven(restfu
 
 
 @pytest.mark.parametrize("others", [True, False])
-async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others, golden: Golden):
+async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others, golden):
     """Once less is left than a trial may take, its sets are not chosen; if there are no others, the campaign ends."""
     spec = limited()
     limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_campaign_ml=30.0)}
@@ -173,7 +172,7 @@ async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others, go
         golden(result.reason)
 
 
-async def test_hours_need_a_clock_that_carries_civil_time(restful, golden: Golden):
+async def test_hours_need_a_clock_that_carries_civil_time(restful, golden):
     """A clock that cannot say what civil time it is is refused before anything moves."""
     del restful.clock().civil
     with golden.raises(UsageError):

@@ -27,7 +27,6 @@ from tests.campaign.flips import held
 from tests.campaign.reaper import one_life
 from tests.campaign.records import SetClock, begun, make_decision, record_trial
 from tests.fixtures import LEFT, unpacked
-from tests.golden import Golden
 
 INSTANTS = ("BEGIN", "COMMIT", "PRAGMA journal_mode", "PRAGMA wal", "CREATE TABLE seals")
 
@@ -202,7 +201,7 @@ def test_fault_88_whatever_was_added_to_the_schema_is_found_before_it_is_read(pa
             opens(path)
 
 
-def test_a_journal_that_a_person_has_edited_is_read_and_sealed_again(path, golden: Golden):
+def test_a_journal_that_a_person_has_edited_is_read_and_sealed_again(path, golden):
     """An edit through SQLite, or statistics that it keeps, are no damage; from the next start on they are sealed."""
     with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE ledger SET note = 'paid by the neighbour' WHERE id = 1")

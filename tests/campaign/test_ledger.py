@@ -14,7 +14,6 @@ from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.core.experiment.money import to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
-from tests.golden import Golden
 
 POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power", max_per_trial=5.0)
 ACID = MeterSpec("volume", Decimal("0.0042"), "pump", "acid")
@@ -72,7 +71,7 @@ def test_fault_40_a_counter_that_cannot_be_believed_is_estimated_and_marked(befo
     assert re.search(why, line.note), line.note
 
 
-def test_an_estimate_comes_from_the_nearest_evidence(golden: Golden):
+def test_an_estimate_comes_from_the_nearest_evidence(golden):
     """This control set's trials, else all trials', else the largest plausible amount, else nothing."""
     same, other = PastLine(("a",), "power", 10_000), PastLine(("b",), "power", 30_000)
     unrelated = PastLine(("a",), "acid", 77)
@@ -110,7 +109,7 @@ def acid_line(before, after, booked_ml, past=()):
         (ml(50.0), Reading(math.nan, "mL", 0.0, Severity.INVALID, "no answer"), "not read after the trial"),
     ],
 )
-def test_a_pump_s_counter_never_says_less_than_its_doses(before, after, why, golden: Golden):
+def test_a_pump_s_counter_never_says_less_than_its_doses(before, after, why, golden):
     """The pump restarted: the sum of the doses is charged, marked, whatever earlier trials have cost."""
     line = acid_line(before, after, 70.0, [PastLine(("a",), "acid", 77)])
     assert (line.quantity, line.amount, line.estimated) == (70.0, 294_000, True)
@@ -200,7 +199,7 @@ def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
         (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 2, 30.0 * 8),
     ],
 )
-def test_what_is_booked_as_idle_is_limited(meter, past, most, golden: Golden):
+def test_what_is_booked_as_idle_is_limited(meter, past, most, golden):
     """A jump in the night: its rating times the time, or three times the dearest trial's rate, if there are enough."""
     (line,) = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, past=past)
     assert line.quantity == pytest.approx(most, abs=0.021)
@@ -223,14 +222,14 @@ def test_fault_90_between_trials_a_pump_is_charged_by_its_doses_where_its_total_
     assert again == ()
 
 
-def test_idle_hours_are_limited_to_a_day(golden: Golden):
+def test_idle_hours_are_limited_to_a_day(golden):
     """A process that died over a long weekend: 24 hours at most, and said."""
     (line,) = between(kwh(1.0), kwh(1.0), 260_000.0, rested_s=260_000.0)
     assert (line.meter, line.quantity, line.amount) == ("labour", 24.0, 36_000_000)
     golden(line.note)
 
 
-def test_a_counter_that_fell_in_the_night_costs_nothing_and_is_told(golden: Golden):
+def test_a_counter_that_fell_in_the_night_costs_nothing_and_is_told(golden):
     """Reset while nobody looked: what was used is not known, and never negative."""
     (line,) = between(kwh(12.0), kwh(0.5), 3600.0)
     assert (line.quantity, line.amount) == (None, 0)

@@ -13,7 +13,6 @@ from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
-from tests.golden import Golden
 
 POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 ACID = MeterSpec("volume", Decimal("0.0042"), "pump", "acid")
@@ -122,7 +121,7 @@ def test_a_pump_s_counter_may_fall_short_of_its_doses_by_a_tenth_of_a_millilitre
     assert line == LedgerLine("acid", "volume", quantity, "mL", round(quantity * 4_200), estimated, note)
 
 
-def test_a_trial_without_doses_is_charged_by_the_counter_all_the_same(golden: Golden):
+def test_a_trial_without_doses_is_charged_by_the_counter_all_the_same(golden):
     """No dose was booked: what the counter rose by is what was dispensed; doses of nothing demand nothing."""
     assert line_of(ACID, ml(0.0), ml(3.0), booked_ml={}).quantity == 3.0
     assert line_of(ACID, ml(0.0), ml(0.0), booked_ml={"acid": 0.0}).estimated is False
@@ -357,7 +356,7 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note
 
 
-def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries(golden: Golden):
+def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries(golden):
     """Nothing else says how much it can be before trials do: two swapped words must not spend the budget."""
     (line,) = between(meter=ACID, was=100.0, now=100.0 + 3e8)
     golden(line.note)

@@ -29,7 +29,6 @@ from tests.campaign.test_holding import ACID, reads, soon
 from tests.campaign.test_looking import left_behind, sound
 from tests.campaign.test_recover import copied, recovered
 from tests.campaign.test_verify import doctored
-from tests.golden import Golden
 
 
 @pytest.fixture(autouse=True)
@@ -140,7 +139,7 @@ async def test_a_look_that_is_cut_short_is_charged_and_never_repeated(stage, cut
 
 
 @pytest.mark.parametrize("last", ["begin", "propose"])
-async def test_nothing_that_was_read_before_a_boot_counts_after_it(stage, last, golden: Golden):
+async def test_nothing_that_was_read_before_a_boot_counts_after_it(stage, last, golden):
     """However young it looks: a clock without a battery goes on where it was. The next trial is prepared and read."""
     spec = looking_spec(max_trials=2)
     left_behind(stage, last, spec)
@@ -239,7 +238,7 @@ def test_looks_and_awaited_outcomes_are_recovered_as_far_as_they_can_be_read(wai
 
 
 @pytest.mark.parametrize(("at", "settle_s"), [("look", SETTLE_S), ("decision", SETTLE_S), ("decision", 7200.0)])
-async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage, at, settle_s, golden: Golden):
+async def test_nothing_is_dosed_by_what_was_read_before_the_machine_slept(stage, at, settle_s, golden):
     """Charged, and given up before anything is controlled, however long a trial settles; the next is read anew."""
 
     def sleeps():

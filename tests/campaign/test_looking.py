@@ -34,7 +34,6 @@ from tests.campaign.fakes import (
 )
 from tests.campaign.looking import Seeing, looking_spec
 from tests.campaign.records import STATES
-from tests.golden import Golden
 
 LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -58,7 +57,7 @@ async def test_fault_71_a_meter_that_is_gone_before_the_look_is_waited_for(stage
     assert [a.kind for a in stage.alarms() if a.source == "mains"].count("trial failed") == 1
 
 
-async def test_a_look_that_cannot_begin_though_every_instrument_answers_ends_the_campaign(stage, golden: Golden):
+async def test_a_look_that_cannot_begin_though_every_instrument_answers_ends_the_campaign(stage, golden):
     """After as many attempts as trials that fail."""
     with golden.raises(DeviceError):
         await stage.run(looking_spec(), fail={"meters": DeviceTimeout("mains: no answer")})
@@ -124,7 +123,7 @@ async def test_the_look_is_on_disk_before_anything_is_prepared(stage):
     assert seen == [(State.LOOKING, (), {"power", "acid"})]
 
 
-async def test_a_sensor_that_cannot_be_read_before_costs_a_note_and_no_trial(stage, golden: Golden):
+async def test_a_sensor_that_cannot_be_read_before_costs_a_note_and_no_trial(stage, golden):
     """Its value is None for the decision; the trial goes on, and a person is told."""
     spec = looking_spec(max_trials=1)
     await stage.run(spec, seen={"a": INVALID})
@@ -217,7 +216,7 @@ async def test_a_look_after_which_nothing_is_decided_is_abandoned_and_charged(st
     sound(stage, spec)
 
 
-async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_is_read(stage, golden: Golden):
+async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_is_read(stage, golden):
     """The third is not even prepared; what is left stays in the budget."""
     spec = looking_spec(budget=0.6, max_trials=None, policy=Seeing(cost=0.1))
     result = await stage.run(spec)
@@ -243,9 +242,7 @@ class Choosy(Seeing):
 
 
 @pytest.mark.parametrize(("useful_from", "looks"), [(2.0, 3), (0.9, 4)])
-async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_reading(
-    stage, useful_from, looks, golden: Golden
-):
+async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_reading(stage, useful_from, looks, golden):
     """It is asked at readings to come; where one of them would let it go on, only the look can tell."""
     spec = looking_spec(budget=0.93, max_trials=None, policy=Choosy(cost=0.1, useful_from=useful_from))
     result = await stage.run(spec)
@@ -255,7 +252,7 @@ async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_readi
     sound(stage, spec)
 
 
-async def test_too_many_decisions_that_cannot_be_used_leave_no_trial_open(stage, golden: Golden):
+async def test_too_many_decisions_that_cannot_be_used_leave_no_trial_open(stage, golden):
     """The last look is ABANDONED, not lost to the next start."""
 
     class Broken(Seeing):

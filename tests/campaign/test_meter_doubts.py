@@ -8,7 +8,6 @@ from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError
 from rigctl.rig.protocols import Severity
 from tests.campaign.fakes import METERS, make_rig_spec, make_spec
-from tests.golden import Golden
 
 UNLIMITED = tuple(replace(m, max_per_trial=None) for m in METERS)
 
@@ -19,7 +18,7 @@ def after(reads, change):
     return {"power": lambda r: change(r) if next(times) >= reads else r}
 
 
-async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, golden: Golden):
+async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, golden):
     """The trial in which it happens is estimated; a MAJOR alarm names the meter, and everything is safe."""
     stage.world.do("energy", kwh=412.75)
     switched = after(3, lambda r: replace(r, value=r.value / 1000.0))
@@ -33,7 +32,7 @@ async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, 
     assert stage.rig.calls[-2:] == ["safe", "close"]
 
 
-async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(stage, golden: Golden):
+async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(stage, golden):
     """No connection carries a million kilowatt-hours in a minute; with nothing to estimate from a person is told."""
     spec = make_spec(rig=make_rig_spec(meters=UNLIMITED), max_trials=3)
     result = await stage.run(spec, counters=after(1, lambda r: replace(r, value=r.value + 1e6)))
@@ -47,7 +46,7 @@ async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(s
     assert result.spent < 1_000_000
 
 
-async def test_a_rating_bounds_a_jump_and_gives_the_first_estimate(stage, golden: Golden):
+async def test_a_rating_bounds_a_jump_and_gives_the_first_estimate(stage, golden):
     """A rig rated for 10 kW: a first trial that jumps is charged what that can have used in its time."""
     rated = tuple(replace(m, rated_per_h=10.0) if m.name == "power" else m for m in UNLIMITED)
     spec = make_spec(rig=make_rig_spec(meters=rated), max_trials=1)

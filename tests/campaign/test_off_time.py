@@ -17,7 +17,6 @@ from tests.campaign.looking import looking_spec
 from tests.campaign.records import STATES
 from tests.campaign.test_awaiting_apart import Boots
 from tests.campaign.test_looking import left_behind as looked
-from tests.golden import Golden
 
 HOURS = timedelta(hours=6)
 YEARS = timedelta(days=3650)
@@ -63,7 +62,7 @@ async def test_a_clock_that_is_kept_right_is_believed_over_a_holiday(stage, monk
 
 @pytest.mark.parametrize("ahead", [YEARS, -YEARS], ids=str)
 async def test_a_counter_that_jumped_in_a_power_cut_is_limited_whatever_the_clock_says(
-    stage, monkeypatch, ahead, golden: Golden
+    stage, monkeypatch, ahead, golden
 ):
     """To what a laboratory uses in a day: ten years would have allowed for all of it."""
     idle, spent = await lost(stage, monkeypatch, ahead, jump_kwh=1e6)

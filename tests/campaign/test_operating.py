@@ -24,7 +24,6 @@ from rigctl.rig.values import Measurement
 from tests.campaign.fakes import Stage, TenLines, ThreadDecider, make_space, make_spec, open_journal, unsynced
 from tests.campaign.looking import looking_spec
 from tests.campaign.reaper import one_life
-from tests.golden import Golden
 
 MODEL = ModelOptions(
     hyperparameters="fixed", kernel="matern-5/2", lengthscales=(0.5, 0.5), signal_sd=4.0, noise_sd=0.3, mean=4.0
@@ -241,7 +240,7 @@ async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_n
 
 
 @pytest.mark.slow
-async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_that_can_be_played(stage, golden: Golden):
+async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_that_can_be_played(stage, golden):
     """As long as it is out: nothing explored, nobody asked; it is played again when the pump is back."""
     spec = campaign()
     await stage.run(spec)
@@ -288,7 +287,7 @@ class Broken(Operating):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", [campaign(), seeing()])
-async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec, golden: Golden):
+async def test_a_batch_that_is_not_decided_is_run_as_before(stage, spec, golden):
     """Never explored, nor an exploring batch repeated: the same setting, with an alarm; a replay agrees."""
     await stage.run(spec)
     await stage.run(produced(spec, 4, learn=0.9), decider=Unanswered(silent=(2, 4)))
@@ -319,7 +318,7 @@ async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(st
 
 
 @pytest.mark.parametrize("decider", [Unanswered(silent=(1,)), Unanswered(broken=(1,))])
-async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_told(stage, decider, golden: Golden):
+async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_told(stage, decider, golden):
     """What to run is asked once; no answer, and no batch begins."""
     spec = campaign()
     await stage.run(spec)
@@ -332,7 +331,7 @@ async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_to
 
 
 @pytest.mark.slow
-async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage, golden: Golden):
+async def test_a_response_that_has_changed_is_an_alarm_once_which_stands(stage, golden):
     """By its source, with the remedy; not a word while the plant is what it was."""
     spec = campaign()
     await stage.run(spec)

@@ -10,7 +10,6 @@ from rigctl.rig.protocols import DeviceOptions, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import rows
-from tests.golden import Golden
 
 PUMPS = ("acid", "calcium")
 DOSING = {name: DosingSpec("a_probe", 0.5, 0.1, 0.0, 1) for name in PUMPS}
@@ -26,7 +25,7 @@ def pumps(acid="ACID", calcium="CALCIUM", firmware="1.0"):
     return {"acid": Identity("EZO-PMP", firmware, acid), "calcium": Identity("EZO-PMP", firmware, calcium)}
 
 
-async def test_fault_65_pumps_that_changed_places_are_noticed_before_anything_is_written(stage, golden: Golden):
+async def test_fault_65_pumps_that_changed_places_are_noticed_before_anything_is_written(stage, golden):
     """Both are named with what they were; neither a command nor a safe command goes out to a rig that was left safe."""
     await stage.run(spec(), found=pumps())
     with pytest.raises(IdentityMismatch) as refusal:
@@ -77,7 +76,7 @@ async def test_what_a_person_accepted_is_expected_from_then_on(stage):
         assert (pin.accepted, pin.who) == (True, "ada (uid 1000)")
 
 
-async def test_pumps_that_cannot_be_told_apart_are_an_alarm(stage, golden: Golden):
+async def test_pumps_that_cannot_be_told_apart_are_an_alarm(stage, golden):
     """No name, no stable port: a warning that says how to give them one, and the campaign runs."""
     await stage.run(spec(), found=pumps("", ""))
     (alarm,) = [a for a in stage.alarms() if a.source == "pumps"]

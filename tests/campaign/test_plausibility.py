@@ -22,7 +22,6 @@ from rigctl.campaign.ledger.plausibility import (
 from rigctl.rig.metering import ASLEEP, by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
-from tests.golden import Golden
 
 POWER = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 RATED = replace(POWER, rated_per_h=2.0)
@@ -122,7 +121,7 @@ def test_a_limit_itself_is_believed_and_the_next_step_is_not(meter, before, most
     assert [isinstance(rise, Decimal) for rise in said] == [True, False]
 
 
-def test_power_times_time_stands_in_for_a_counter_that_cannot_be_believed(golden: Golden):
+def test_power_times_time_stands_in_for_a_counter_that_cannot_be_believed(golden):
     """The line is what the power says, marked; earlier trials are asked only where the power was sampled too seldom."""
     jumped = trial(412.75, 412.75 + JUMP_KWH, by_power_kwh=0.5)
     (line,) = charge([POWER], jumped, ("a",), PastCosts.of([an_hour(0.25)]))
@@ -135,7 +134,7 @@ def test_power_times_time_stands_in_for_a_counter_that_cannot_be_believed(golden
     assert (line.quantity, line.amount, line.estimated) == (0.5, 155_000, True)
 
 
-def test_a_first_trial_s_estimate_is_what_can_have_been_used_at_most(golden: Golden):
+def test_a_first_trial_s_estimate_is_what_can_have_been_used_at_most(golden):
     """Nothing has been learned yet: rating times time, else the largest plausible amount; not zero."""
     fell = trial(412.7, 0.2, hours=0.5)
     (line,) = charge([RATED], fell, ("a",), PastCosts())
@@ -165,7 +164,7 @@ def test_a_counter_s_step_is_read_off_its_values(values, expected):
     assert step(before, after) == expected
 
 
-def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time(golden: Golden):
+def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time(golden):
     """At 100 000 kWh float32 moves in steps of 8 Wh: a trial of 5 Wh is measured by its power, not booked as zero."""
     stood = trial(single(100_000.02), single(100_000.02), by_power_kwh=0.005)
     (line,) = charge([POWER], stood, ("a",), PastCosts())
@@ -173,7 +172,7 @@ def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time(golden
     golden(line.note)
 
 
-def test_a_rise_that_nothing_can_be_checked_against_says_so(golden: Golden):
+def test_a_rise_that_nothing_can_be_checked_against_says_so(golden):
     """Believed all the same, or nothing would ever be learned; the note is honest about it."""
     notes = [
         charge([m], trial(1.25, 1.75), ("a",), PastCosts.of(past))[0]
@@ -224,7 +223,7 @@ def test_one_reset_or_jump_makes_no_meter_unbelievable(recent):
     assert doubts([POWER, FLOW], [(used, ("a",)) for used in recent], PastCosts()) == {}
 
 
-def test_without_any_power_reading_a_switched_unit_is_seen_in_the_trials_before(golden: Golden):
+def test_without_any_power_reading_a_switched_unit_is_seen_in_the_trials_before(golden):
     """Two trials at a thousandth of what this control set has used."""
     recent = [(trial(0.4127, 0.4132), ("a",))] * 2
     golden(doubts([POWER], recent, PastCosts.of(USUAL))["power"])
@@ -243,7 +242,7 @@ def test_little_sleep_is_overlooked(slept, found):
 
 
 @pytest.mark.parametrize(("slept", "settle_s", "told"), [(59.0, 30.0, False), (60.0, 30.0, True), (60.0, 90.0, False)])
-def test_a_long_sleep_spoils_a_trial(slept, settle_s, told, golden: Golden):
+def test_a_long_sleep_spoils_a_trial(slept, settle_s, told, golden):
     """From a minute on, or the settling time if that is longer."""
     assert bool(slept_through(slept, settle_s)) is told
     golden(slept_through(1800.0, settle_s))

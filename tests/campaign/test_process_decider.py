@@ -32,7 +32,6 @@ from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
 from tests.forked import decide_in_twins
-from tests.golden import Golden
 from tests.system.stack import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -245,7 +244,7 @@ async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
-async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden: Golden):
+async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, golden):
     """Past the limit its process is ended, which says where it stood; a new one gets ready."""
     spec = make_spec(policy=Bad(kind=kind, after=1))
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
@@ -286,7 +285,7 @@ async def test_what_a_policy_prints_harms_nothing(decider):
 
 @pytest.mark.usefixtures("twins")
 @pytest.mark.slow
-async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, golden: Golden):
+async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, golden):
     """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
     spec = make_spec(policy=Bad(kind="raises"))
     decision = await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)
@@ -297,7 +296,7 @@ async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, gold
 
 @pytest.mark.usefixtures("twins")
 @pytest.mark.slow
-async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden: Golden):
+async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden):
     """A stopping rule and a spent budget arrive as what they are."""
     spec = make_spec(policy=SoonContent())
     with golden.raises(Finished):
@@ -307,7 +306,7 @@ async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden: Golden)
         await decider.decide(question(2, spec=spent, policy=spent.policy), LONG_S)
 
 
-async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider, golden: Golden):
+async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider, golden):
     """Before anything moves, with the policy's name and the remedy."""
     spec = make_spec(policy=Homebound())
     with golden.raises(PolicyError):
@@ -315,7 +314,7 @@ async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider, golden:
 
 
 @pytest.mark.slow
-async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider, golden: Golden):
+async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider, golden):
     """A policy that the other process cannot load is an error, not a decision to be replaced."""
     spec = make_spec(policy=NotFound())
     await decider.start(spec.policy, spec.problem)

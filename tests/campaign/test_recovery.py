@@ -16,7 +16,6 @@ from rigctl.rig.protocols import Reading
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import INVALID, make_spec, open_journal
 from tests.campaign.records import STATES, STEPS, make_decision
-from tests.golden import Golden
 
 MEASURED = {"a": Measurement(5.0, 0.0, 5), "b": Measurement(0.25, 0.0, 5), "y": Measurement(1.5, 0.1, 5)}
 DAY_S = 86_400.0
@@ -72,7 +71,7 @@ async def test_a_proposal_that_moved_nothing_is_carried_out_unchanged(stage):
 
 
 @pytest.mark.parametrize("last", [Event.ARM, Event.RUN])
-async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last, golden: Golden):
+async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last, golden):
     """ARMED and RUNNING: charged up to the last record, energy by its share of the time; the rest is idle."""
     left_behind(stage, last)
     stage.world.do("time", s=DAY_S)
@@ -181,7 +180,7 @@ SILENT = DeviceTimeout("mains_meter: silent")
 
 
 @pytest.mark.parametrize("last", [Event.ARM, Event.RUN, Event.MEASURE])
-async def test_a_missing_instrument_does_not_keep_the_others_unsafe_after_a_crash(stage, last, golden: Golden):
+async def test_a_missing_instrument_does_not_keep_the_others_unsafe_after_a_crash(stage, last, golden):
     """The rig cannot be opened: what answers goes safe all the same, the rest is named, the error stays what it was."""
     left_behind(stage, last)
     with golden.raises(DeviceTimeout):
@@ -237,7 +236,7 @@ async def test_a_signal_while_the_rig_is_opened_after_a_crash_makes_safe(stage):
 # The trip -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_trip_stays_latched_for_the_next_process_until_it_is_reset(stage, golden: Golden):
+async def test_a_trip_stays_latched_for_the_next_process_until_it_is_reset(stage, golden):
     """The campaign does not start, says why and what to do; once reset, it goes on."""
     with golden.raises(Tripped):
         await stage.run(fail={"control end": Tripped("pump runs on")})
@@ -266,7 +265,7 @@ async def test_a_trip_is_on_disk_before_its_trial_is_closed(stage):
     assert seen == [None, ("pump runs on", "ARMED")]
 
 
-async def test_a_trip_that_was_not_raised_is_latched_at_the_end_all_the_same(stage, golden: Golden):
+async def test_a_trip_that_was_not_raised_is_latched_at_the_end_all_the_same(stage, golden):
     """A pump that could not be stopped while the past was settled trips the rig without ending anything by itself."""
 
     def trip():
@@ -277,7 +276,7 @@ async def test_a_trip_that_was_not_raised_is_latched_at_the_end_all_the_same(sta
         await stage.run()
 
 
-async def test_a_latched_trip_after_a_crash_still_makes_safe(stage, golden: Golden):
+async def test_a_latched_trip_after_a_crash_still_makes_safe(stage, golden):
     """Refused, but what the dead process left running is stopped."""
     left_behind(stage, Event.RUN)
     journal = open_journal(stage.state, stage.clock())

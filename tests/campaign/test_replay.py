@@ -17,7 +17,6 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent, TenLines, ThreadDecider, make_spec
 from tests.campaign.records import make_decision
-from tests.golden import Golden
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ async def test_a_changed_journal_is_noticed(stage):
     assert all(several[0].startswith("policy state: ") for several in (differs[3], differs[4]))
 
 
-async def test_another_policy_disagrees_by_name(stage, golden: Golden):
+async def test_another_policy_disagrees_by_name(stage, golden):
     """What differs is said: origin, control set, setting."""
     await stage.run(make_spec(max_trials=2))
 
@@ -150,7 +149,7 @@ async def test_trials_done_by_hand_are_history_without_a_decision(stage):
         assert json.dumps(journal.trial(2).policy_state) == "null"
 
 
-async def test_another_history_is_noticed(stage, golden: Golden):
+async def test_another_history_is_noticed(stage, golden):
     """A decision made on another number of trials than the journal has before it is not taken for the same."""
     spec = make_spec(max_trials=2)
     await stage.run(spec)

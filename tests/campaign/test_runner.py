@@ -16,7 +16,6 @@ from rigctl.errors import DeviceError, DeviceTimeout, GuardRefused, JournalError
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import INVALID, METERS, SoonContent, TenLines, make_rig_spec, make_spec
-from tests.golden import Golden
 
 STEPS = [Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -86,14 +85,14 @@ async def test_a_trial_that_costs_exactly_what_is_left_runs(stage):
     assert (result.ending, result.trials, result.spent) == ("budget", 20, to_micros(1))
 
 
-async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage, golden: Golden):
+async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage, golden):
     """BudgetSpent ends it with the policy's reason."""
     result = await stage.run(make_spec(budget=1, policy=TenLines(cost=0.9), max_trials=None))
     golden(result.reason)
     assert result.ending == "budget"
 
 
-async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage, golden: Golden):
+async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage, golden):
     """NotWorthIt is no failed decision: nothing is explored in its place, and the reason names the rule."""
     result = await stage.run(make_spec(policy=SoonContent(), max_trials=None))
     assert (result.ending, result.trials) == ("finished", 2)
@@ -181,7 +180,7 @@ async def test_a_dose_left_open_by_a_failure_is_settled_before_the_trial_is_char
     assert result.trials == 1
 
 
-async def test_a_meter_that_cannot_be_read_before_a_trial_keeps_it_from_starting(stage, golden: Golden):
+async def test_a_meter_that_cannot_be_read_before_a_trial_keeps_it_from_starting(stage, golden):
     """A trial whose cost could not be metered does not move anything, and costs nothing; its meter is to blame."""
     dead = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
     with golden.raises(DeviceError):
@@ -204,7 +203,7 @@ async def test_fault_40_a_counter_reset_in_a_trial_is_estimated_from_earlier_one
     assert [o.cost_known for o in observations] == [True, True, False]
 
 
-async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage, golden: Golden):
+async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage, golden):
     """After max_failures in a row nothing more is tried, and everything is safe."""
     with golden.raises(DeviceError):
         await stage.run(make_spec(max_trials=None, max_failures=3), fail={"measure": DeviceTimeout("no answer")})
@@ -222,7 +221,7 @@ async def test_a_trip_ends_the_campaign_with_the_trial_charged(stage):
         assert journal.trial(1).cost > 0
 
 
-async def test_an_unexpected_error_leaves_everything_safe(stage, golden: Golden):
+async def test_an_unexpected_error_leaves_everything_safe(stage, golden):
     """A defect of ours still ends with the safe state; the trial is lost to the next start, charged."""
     with golden.raises(JournalError):
         await stage.run(make_spec(), fail={"measure": JournalError("a defect of our own")})
@@ -341,7 +340,7 @@ async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
     assert (await stage.run(spec, fail={"measure": every_other})).trials == 16
 
 
-async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden: Golden):
+async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden):
     """A policy that never decides is not covered up for ever."""
     broken = TenLines(cost="not a number")
     with golden.raises(PolicyError):
@@ -350,7 +349,7 @@ async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden: Gold
         assert len(journal.trials()) == 4
 
 
-async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage, golden: Golden):
+async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage, golden):
     """Past its limit a decision is not waited for, whatever makes it; the loop turns all the while."""
     release, ticks, asked = threading.Event(), [], []
 
@@ -380,7 +379,7 @@ async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(sta
     assert asked == [0, 1]
 
 
-async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage, golden: Golden):
+async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage, golden):
     """If even safe exploration cannot pay a trial, the campaign ends as spent."""
 
     @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
 from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
 from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
-from tests.golden import Golden
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +40,7 @@ class HeldWhileDeciding(ThreadDecider):
         return await super().decide(question, limit_s)
 
 
-async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage, golden: Golden):
+async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage, golden):
     """Nothing had moved, so no trial failed for the hold: the next one that fails is a failure like any other."""
 
     def fine_again():
@@ -54,7 +53,7 @@ async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage, 
     assert stage.world.count("control") == 1
 
 
-async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, golden: Golden):
+async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, golden):
     """One trial is broken off by a hold, the next two fail by themselves: two failures, the limit."""
     measured = []
 
@@ -119,7 +118,7 @@ async def test_what_was_used_between_trials_may_be_the_last_of_the_budget(stage,
 
 @pytest.mark.parametrize("then", ["hold", "trip"])
 async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_trial_from_beginning(
-    stage, monkeypatch, then, golden: Golden
+    stage, monkeypatch, then, golden
 ):
     """The journal takes its time to say so; nobody would break off a trial for what was found before it began."""
     brief, asked = Brief(), awaiting.Awaiting.in_the_way

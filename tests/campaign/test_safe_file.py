@@ -10,7 +10,6 @@ from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
-from tests.golden import Golden
 
 VALVE = Driven(
     "valve", "modbus", "modbus_tcp://127.0.0.1:1", {"address": 1, "enable": {"coil": 2}}, 0.2, "actuator", "off"
@@ -45,7 +44,7 @@ def test_a_word_that_cannot_be_read_is_named(tmp_path, text):
         safe_file.read(tmp_path)
 
 
-def test_a_word_that_cannot_be_written_lets_nothing_move(tmp_path, golden: Golden):
+def test_a_word_that_cannot_be_written_lets_nothing_move(tmp_path, golden):
     """JournalUnwritable, as for the journal itself."""
     with golden.raises(JournalUnwritable):
         safe_file.write(tmp_path / "nowhere", word())
@@ -74,7 +73,7 @@ def test_a_device_whose_driver_is_gone_keeps_no_other_from_going_safe():
     assert "127.0.0.1:1" in report.failed["valve"]
 
 
-def test_the_same_instrument_under_two_names_is_driven_once(golden: Golden):
+def test_the_same_instrument_under_two_names_is_driven_once(golden):
     """Joined by place; another instrument of the same name is called by its origin."""
     renamed = Driven("b", *(getattr(VALVE, f) for f in Driven.__slots__[1:]))
     moved = Driven(

@@ -6,12 +6,11 @@ from rigctl.campaign import control, safe_file, watchman
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import make_spec
 from tests.campaign.test_acts import phases
-from tests.golden import Golden
 
 UNSAFE = {"valve": "no answer"}
 
 
-async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_safe(stage, monkeypatch, golden: Golden):
+async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_safe(stage, monkeypatch, golden):
     """The way to the safe state is tried again, ever less often, with one alarm; then the campaign goes on."""
     pauses = []
 
@@ -58,7 +57,7 @@ async def test_a_stop_ends_the_campaign_once_everything_is_confirmed_safe(stage,
         assert (journal.starts()[0].ended, journal.starts()[0].safe) == ("stopped", True)
 
 
-async def test_giving_up_stays_until_everything_is_confirmed_safe(stage, monkeypatch, golden: Golden):
+async def test_giving_up_stays_until_everything_is_confirmed_safe(stage, monkeypatch, golden):
     """An error that ends a campaign leaves nothing unsafe behind either."""
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
 

@@ -15,7 +15,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import StartsSpec, WatchSpec
 from tests.campaign.fakes import make_rig_spec, make_spec
 from tests.campaign.test_acts import ask, phases, soon
-from tests.golden import Golden
 
 SPEC = StartsSpec(at_most=3, good_after_s=600.0)
 
@@ -47,7 +46,7 @@ async def died(stage):
         await stage.run(looping(), fail={"safe": RuntimeError("died")})
 
 
-async def test_fault_31_starts_that_die_hold_the_next_until_a_person_lets_it_go_on(stage, golden: Golden):
+async def test_fault_31_starts_that_die_hold_the_next_until_a_person_lets_it_go_on(stage, golden):
     """After three the fourth is ready, safe and paused, with an alarm; resumed it goes on, and the count is new."""
     for _ in range(3):
         await died(stage)
@@ -100,7 +99,7 @@ async def test_an_end_in_order_does_not_count(stage, fail):
     assert bad(stage.state, 99) == 1
 
 
-async def test_an_end_with_an_error_counts(stage, golden: Golden):
+async def test_an_end_with_an_error_counts(stage, golden):
     """What could not be confirmed safe has ended badly."""
     with golden.raises(DeviceError):
         await stage.run(looping(), unsafe=[{"valve": "stuck"}])
@@ -136,7 +135,7 @@ def at(tmp_path, clock, spec=SPEC):
     return Starts(spec, thread, Desk(thread), lambda: clock[0])
 
 
-async def test_a_start_that_lasts_has_gone_well_and_makes_good_for_those_before(tmp_path, golden: Golden):
+async def test_a_start_that_lasts_has_gone_well_and_makes_good_for_those_before(tmp_path, golden):
     """Not before its time, whatever the wall clock says; a held one never, however long it is safe."""
     for _ in range(2):
         await at(tmp_path, [0.0]).begin()

@@ -13,7 +13,6 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import TenLines, make_space, make_spec
-from tests.golden import Golden
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Supply(dict):
 
 
 @pytest.mark.slow
-async def test_a_change_of_supply_is_journalled_and_replayed(stage, golden: Golden):
+async def test_a_change_of_supply_is_journalled_and_replayed(stage, golden):
     """Every proposal says so from the trial on that gave it away, one alarm does, and replay agrees throughout."""
     a, b = make_space().variables
     space = Space.of([a, replace(b, marginal=Learned())], [["a"], ["b"]])

@@ -21,7 +21,6 @@ from rigctl.rig.clocks import RealClock
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.drivers.peers import TcpPeer, cut_lines, peers
 from tests.drivers.test_scpi_output import Supply
-from tests.golden import Golden
 
 RIG = """
 rig: bench
@@ -120,7 +119,7 @@ NOTHING = [(0.0, False), (0.0, False)]
 
 
 @pytest.mark.parametrize("by_configuration", [False, True])
-async def test_a_number_is_not_sent_to_another_instrument(bench, by_configuration, golden: Golden):
+async def test_a_number_is_not_sent_to_another_instrument(bench, by_configuration, golden):
     """24 V for a heater would have gone to what takes 5 V; it is told who is there, who should be, and what to do."""
     assert (await bench.run()).safe.ok
     assert bench.told == [(24.0, True), (5.0, True)]
@@ -138,7 +137,7 @@ def insist(event):
 
 
 @pytest.mark.slow
-async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(bench, golden: Golden):
+async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(bench, golden):
     """Neither before it looks at the configuration, nor after it has found one wrong, and the other missing."""
 
     def power_cut(event):

@@ -18,7 +18,6 @@ from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
 from rigctl.rig.metering import CIVIL
 from rigctl.rig.protocols import Reading
 from rigctl.rig.spec import MeterSpec
-from tests.golden import Golden
 
 BERLIN = "Europe/Berlin"
 PRICES = {"night": Decimal("0.123457"), "day": Decimal("0.312349"), "sunday": Decimal("0.09")}
@@ -76,7 +75,7 @@ def test_a_day_of_a_change_costs_as_many_hours_as_it_has(day, hours):
     assert (line.amount, line.quantity, line.note) == (hours * 90_000, float(hours), "sunday")
 
 
-def test_energy_is_divided_by_the_counter_where_it_was_read_at_the_change(golden: Golden):
+def test_energy_is_divided_by_the_counter_where_it_was_read_at_the_change(golden):
     """0.25 kWh before six and 0.5 after; the line adds up to the micro-unit, says so, and is no estimate."""
     used = trial(AT_SIX - 600.0, 30, 0.75, [(AT_SIX, 100.25)], late_s=5.0)
     (line,) = charge([POWER], used, ("a",), PastCosts())

@@ -5,7 +5,6 @@ import itertools
 import pytest
 
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
-from tests.golden import Golden
 
 ALLOWED = {
     (None, Event.LOOK): State.LOOKING,
@@ -58,7 +57,7 @@ def test_final_states_are_those_without_a_way_out():
     assert final.isdisjoint(TRANSITIONS)
 
 
-def test_a_refusal_says_what_is_allowed(golden: Golden):
+def test_a_refusal_says_what_is_allowed(golden):
     """The message names the events that the state does allow."""
     with golden.raises(IllegalTransition):
         advance(State.MEASURED, Event.LOSE)

@@ -8,7 +8,6 @@ from rigctl.campaign.watch import Finding, Snapshot, Standing, judge, rules_of
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
-from tests.golden import Golden
 
 ACID = Compare("ph", "<", 4.5, "pH")
 
@@ -118,6 +117,6 @@ def test_a_reading_that_is_no_number_is_unknown():
     assert ACID.holds({"ph": math.nan}) is None
 
 
-def test_a_finding_says_what_and_why(golden: Golden):
+def test_a_finding_says_what_and_why(golden):
     """In one line, for the trial it ends."""
     golden(Finding("interlock acid", "", "hold", "ph too low"))

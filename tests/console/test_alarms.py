@@ -16,7 +16,6 @@ from rigctl.rig.clocks import RealClock, boot_id
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from rigctl.text import told_utc
-from tests.golden import Golden
 
 STATE = Path("state/bench")
 
@@ -49,7 +48,7 @@ def test_alarms_are_listed_the_worst_first(alarmed):
     assert "restarted" not in text
 
 
-def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden: Golden):
+def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden):
     """Who has seen it, and why, is kept; nobody need have started a process for that. Twice is refused."""
     assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json["alarm"] == 2
     assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "acknowledged", 2)])
@@ -61,7 +60,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden: Golden):
 
 
 @pytest.mark.slow
-def test_a_shelved_alarm_is_shown_as_such(alarmed, golden: Golden):
+def test_a_shelved_alarm_is_shown_as_such(alarmed, golden):
     """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
     alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")
     assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "stands", 2)])
@@ -77,7 +76,7 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed, golden: Golden):
         assert f"{told_utc(act['utc'])} {act['who']}: {act['verb']} {act['argument']}" in line
 
 
-def test_status_names_the_worst_that_stands(alarmed, golden: Golden):
+def test_status_names_the_worst_that_stands(alarmed, golden):
     """In one line, with the number by which it is acknowledged."""
     answer = alarmed.rigctl("status", "--json").json
     assert answer["standing_alarms"] == 2

@@ -13,7 +13,6 @@ import pytest
 
 from rigctl.bench.running.store import code_version
 from tests.bench.players import RAISES, install_policy
-from tests.golden import Golden
 from tests.system.stack import WITHIN_S, wait_until
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
@@ -42,7 +41,7 @@ def test_a_grid_runs_resumes_and_is_summarised(bench):
 
 
 @pytest.mark.slow
-def test_results_of_other_code_are_said(bench, golden: Golden):
+def test_results_of_other_code_are_said(bench, golden):
     """Going on in a directory whose cells an earlier version made is allowed, not silent."""
     bench.rigctl(*QUICK, "--seeds", "1", "--out", "results", "--format", "csv")
     before = bench.rigctl(*QUICK, "--seeds", "1", "--out", "results")
@@ -57,7 +56,7 @@ def test_results_of_other_code_are_said(bench, golden: Golden):
 @pytest.mark.parametrize(
     ("stop", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.nightly)]
 )
-def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path, golden: Golden):
+def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path, golden):
     """Ctrl-C and SIGTERM: worker processes end with it, and what to do next is said."""
     command = [sys.executable, "-c", HEARS_CTRL_C, *LONG, "--jobs", "2", "--out", str(tmp_path / "results")]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -75,7 +74,7 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path, golden: Golden):
 
 
 @pytest.mark.nightly
-def test_a_stopped_grid_ends_without_workers_too(tmp_path, golden: Golden):
+def test_a_stopped_grid_ends_without_workers_too(tmp_path, golden):
     """SIGTERM in the middle of a cell of this process: it is no failure of that cell, and the others do not run."""
     command = [sys.executable, "-m", "rigctl", *LONG, "--out", str(tmp_path / "results")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -113,7 +112,7 @@ def test_figures_are_written(bench):
 PART = ("bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results")
 
 
-def test_a_problem_that_a_paper_has_not_is_refused(bench, golden: Golden):
+def test_a_problem_that_a_paper_has_not_is_refused(bench, golden):
     """Before anything runs."""
     refused = bench.rigctl(*PART, "--problem", "ackley5", code=2)
     assert not (bench.folder / "results").exists()
@@ -167,7 +166,7 @@ def test_policies_play_drawn_problems(bench):
     assert {row["policy"] for row in told["summary"]} == {"etc-spend", "random"}
 
 
-def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden: Golden):
+def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden):
     """The cell, the error and where the traceback is; other cells go on."""
     install_policy(bench.folder, "raises", RAISES)
     monkeypatch.syspath_prepend(bench.folder)

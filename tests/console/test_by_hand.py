@@ -18,7 +18,6 @@ from rigctl.console import trial_cli
 from rigctl.console.benches.suggest import readings
 from rigctl.console.run import setpoints
 from tests.console.conftest import BENCH, TRIALS
-from tests.golden import Golden
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -43,7 +42,7 @@ def exported(bench):
 
 
 @pytest.mark.slow
-def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench, golden: Golden):
+def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench, golden):
     """The sentences are those that were said, and every suggestion comes out the same."""
     said = []
     for _ in range(4):
@@ -89,7 +88,7 @@ def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
 
 
 @pytest.mark.slow
-def test_a_rule_is_recommended_where_readings_were_told(bench, golden: Golden):
+def test_a_rule_is_recommended_where_readings_were_told(bench, golden):
     """A bench without wires declares no look; who told what was read is told what to control at which readings."""
     done(bench, suggested(bench))
     assert "rule" not in bench.rigctl("recommend", "bench.yaml", "--json").json
@@ -163,7 +162,7 @@ def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
         assert not departed or departed in said
 
 
-def test_what_was_set_comes_from_options_csv_and_json(bench, golden: Golden):
+def test_what_was_set_comes_from_options_csv_and_json(bench, golden):
     """Each says it in its own way; a variable that was not controlled has no setpoint."""
     bench.rigctl("ingest", "bench.yaml", *GOOD, "--set", "ph=6.1,ca=2.5")
     bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ph\n6.0,3.3,ph,1.2,0.5,6.2\n")
@@ -181,7 +180,7 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize(("options", "why"), NOT_KEPT.values(), ids=NOT_KEPT)
-def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench, options, why, golden: Golden):
+def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench, options, why, golden):
     """Standard output is the same; standard error has the reason."""
     suggested(bench)
     told = bench.rigctl("suggest", "bench.yaml", "--json", *options)
@@ -191,7 +190,7 @@ def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench
         assert len(reader.people.suggestions()) == 1
 
 
-def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden: Golden):
+def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden):
     """The journal belongs to whoever runs the campaign."""
     done(bench, suggested(bench))
     with state_lock(Path("state/bench")):
@@ -218,7 +217,7 @@ def test_date_operator_batch_and_note_are_kept(bench):
 
 
 @pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)])
-def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials, golden: Golden):
+def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials, golden):
     """Yes records it; no, nothing and whoever goes away do not."""
     monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
     slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
@@ -257,7 +256,7 @@ def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(inge
     assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
 
 
-def test_an_amended_trial_shows_both_values(ingested, golden: Golden):
+def test_an_amended_trial_shows_both_values(ingested, golden):
     """Outcome, cost, values and note; what it was is in the export, and the budget counts the new cost."""
     ingested.rigctl(
         *("amend", "bench.yaml", "1", "--outcome", "2.5", "--cost", "0.75 EUR", "--values", "ca=3.4"),

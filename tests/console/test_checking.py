@@ -10,7 +10,6 @@ from rich.console import Console
 from rigctl.config.load import load
 from rigctl.console import checking
 from tests.console.conftest import ROOT
-from tests.golden import Golden
 
 RELAYS = [f"relay{i}" for i in range(16)]
 BOARD = f"""\
@@ -84,7 +83,7 @@ def test_a_counter_too_coarse_for_a_trial_is_told_of(board):
         assert board(BOARD.replace("price: 0.31 EUR/kWh", fine), "--json").json["warnings"] == []
 
 
-def test_a_program_is_given_each_mistake_in_its_parts(bench, golden: Golden):
+def test_a_program_is_given_each_mistake_in_its_parts(bench, golden):
     """File, line, column and key; what was got, what is allowed and what to do."""
     text = BOARD.replace("settle: 14 min", "settle: 14 mM").replace("sensor: camera", "sensor: camra")
     sensor, settle = bench.rigctl("check", bench.write("board.yaml", text), "--json", code=2).json["error"]["mistakes"]

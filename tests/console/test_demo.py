@@ -20,7 +20,6 @@ from rigctl.rig.values import SafeReport
 from rigctl.signals import Signals
 from sim_rig import scenarios
 from tests.console.test_golden import loaded
-from tests.golden import Golden
 
 REFUSED = {
     "unknown": (("--scenario", "moon"), 'got "moon", must be one of greenhouse, lathe, wind-tunnel'),
@@ -66,7 +65,7 @@ def set_truth(outcome, cost, *names):
     return {"outcome": outcome, "cost": cost, "control_set": list(names)}
 
 
-def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth(golden: Golden):
+def test_the_last_lines_say_what_looking_was_worth_by_the_simulators_truth(golden):
     """What both measured and paid; what is true of what they recommend; and the cheapest fixed setting as good."""
     result = CampaignResult("budget", "", 10, 8_000_000, 9_000_000, SafeReport(("x",)), 0.01, 9, None)
     ended, best = Ended(result, None, 8_000_000), {"best": set_truth(14.0, 1.3, "k", "ph"), "share_of_best": 0.9}

@@ -17,7 +17,6 @@ from rigctl.console.checking import checked
 from rigctl.console.doctor import Machine, MachineFinding, Subject, examined, to_json, well
 from rigctl.console.services.service_unit import stopping_s
 from tests.console.test_service import PI
-from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
 BUSES = {"mains": "modbus_rtu:///dev/ttyUSB0", "ph": "serial:///dev/serial/by-id/usb-Atlas_pH-if00"}
@@ -112,7 +111,7 @@ def test_a_machine_without_such_things_is_not_reproached_with_them(made):
     assert [found(check, made) for check in quiet] == [[]] * 4
 
 
-def test_a_board_says_what_it_suffers_from_by_command_too(made, golden: Golden):
+def test_a_board_says_what_it_suffers_from_by_command_too(made, golden):
     """`vcgencmd`, where the kernel has no file for it: hot now, and capped at times."""
     made.commands["vcgencmd"] = "throttled=0x20008"
     power, hot = found(machine._power, made)
@@ -133,7 +132,7 @@ def wired(made):
     return made
 
 
-def test_ports_are_named_for_good_or_not(wired, loaded, golden: Golden):
+def test_ports_are_named_for_good_or_not(wired, loaded, golden):
     """A number moves: its stable name is given; a missing one is told with what there is."""
     stable = "/dev/serial/by-id/usb-Atlas_pH-if00"
     said = list(machine._named(wired.machine, Subject(loaded)))
@@ -148,7 +147,7 @@ def test_ports_are_named_for_good_or_not(wired, loaded, golden: Golden):
     ]
 
 
-def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkeypatch, golden: Golden):
+def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkeypatch, golden):
     """From the folder that the verb is called in, as the simulated rig's ports are."""
     made.file("/home/anna/sim/ph")
     monkeypatch.setattr(Path, "absolute", lambda path: Path("/home/anna") / path)
@@ -159,7 +158,7 @@ def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkey
     golden(verdicts_of["/home/anna/sim/mains"])
 
 
-def test_ports_may_be_opened_or_not(wired, loaded, golden: Golden):
+def test_ports_may_be_opened_or_not(wired, loaded, golden):
     """By the file's mode, its group and this account's groups; the group is named as the remedy needs it."""
     group = (wired.root / "dev/ttyUSB0").stat().st_gid
     wired.file("/etc/group", f"root:x:99999:\ndialout:x:{group}:\n")
@@ -181,7 +180,7 @@ def test_ports_may_be_opened_or_not(wired, loaded, golden: Golden):
     assert {v for _, v in verdicts(machine._allowed, wired, Subject(loaded))} == {"ok"}
 
 
-def test_a_raspberry_pi_is_told_what_switches_a_bus_on(made, tmp_path, golden: Golden):
+def test_a_raspberry_pi_is_told_what_switches_a_bus_on(made, tmp_path, golden):
     """A missing bus has its line of config.txt; files of the kernel are read only, as everybody may."""
     file = tmp_path / "pi.yaml"
     file.write_text(PI, encoding="utf-8")
@@ -193,7 +192,7 @@ def test_a_raspberry_pi_is_told_what_switches_a_bus_on(made, tmp_path, golden: G
     golden(said["port /dev/i2c-1"].remedy)
 
 
-def test_who_has_a_port_open_is_named(wired, loaded, golden: Golden):
+def test_who_has_a_port_open_is_named(wired, loaded, golden):
     """From the kernel's list of open files, without opening it."""
     wired.link("/proc/4711/fd/3", "/dev/ttyUSB0")
     wired.file("/proc/4711/comm", "minicom\n")
@@ -218,7 +217,7 @@ def test_modem_manager_is_told_which_ports_to_leave_alone(wired, loaded):
     assert verdicts(machine._modem_manager, wired) == [("ModemManager", "warn")]
 
 
-def test_consoles_sleepers_and_names_that_move(wired, loaded, golden: Golden):
+def test_consoles_sleepers_and_names_that_move(wired, loaded, golden):
     """The kernel's console on a port, an adapter that is put to sleep, a host by name."""
     wired.file("/proc/cmdline", "root=/dev/mmcblk0p2 console=ttyAMA0,115200 console=tty1\n")
     golden(verdicts(machine._consoles, wired, Subject(loaded)))
@@ -268,7 +267,7 @@ def test_cards_and_chips_wear(made, tmp_path, card, life, verdict):
     assert ("disk wear", verdict) in verdicts(doctor._file_system, made, Subject(directory=tmp_path))
 
 
-def test_a_directory_and_what_was_left_in_it(made, tmp_path, golden: Golden):
+def test_a_directory_and_what_was_left_in_it(made, tmp_path, golden):
     """Open to others; left driven by a process that died; starts that ended badly."""
     directory = tmp_path / "state"
     directory.mkdir(mode=0o755)
@@ -280,7 +279,7 @@ def test_a_directory_and_what_was_left_in_it(made, tmp_path, golden: Golden):
     golden(verdicts(doctor._left_driven, made, subject))
 
 
-def test_the_journal_at_the_end_of_the_budget_is_foretold(made, tmp_path, loaded, golden: Golden):
+def test_the_journal_at_the_end_of_the_budget_is_foretold(made, tmp_path, loaded, golden):
     """Free space, and how large the journal will have grown."""
     space, journal = found(doctor._space, made, Subject(loaded, tmp_path))
     golden((space[0], journal))
@@ -354,7 +353,7 @@ def test_a_span_is_read_as_systemd_writes_it(span, s):
 # all of it ------------------------------------------------------------------------------------------------------------
 
 
-def test_one_check_that_fails_hides_no_other(made, monkeypatch, golden: Golden):
+def test_one_check_that_fails_hides_no_other(made, monkeypatch, golden):
     """It is a finding itself."""
     made.file("/sys/devices/platform/soc/soc:firmware/get_throttled", "no number")
     said = examined(None, None, {}, made.machine)

@@ -15,7 +15,6 @@ from rigctl.console.drills.drill import FAULTS, REPORT, Drilled, Struck, drill, 
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeTimes
 from tests.console.conftest import ROOT
-from tests.golden import Golden
 
 GREENHOUSE = ROOT / "config/greenhouse.yaml"
 
@@ -99,7 +98,7 @@ class Deaf:
         return False
 
 
-def test_what_is_skipped_leaves_what_was_known_and_what_is_not_safe_is_an_error(tmp_path, monkeypatch, golden: Golden):
+def test_what_is_skipped_leaves_what_was_known_and_what_is_not_safe_is_an_error(tmp_path, monkeypatch, golden):
     """Also where the person leaves the drill: nobody is told that everything is safe."""
     monkeypatch.setattr(Daemon, "started", lambda *_: Deaf())
     known = Drilled("greenhouse", SafeTimes(1.1, 2.5), {"stop": Struck("held", "b_valve", "", None, 0.6, 0.6)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.console.conftest import BENCH, TRIALS
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 HEADER = "ph,ca,control_set,growth,cost\n"
@@ -39,7 +38,7 @@ def test_a_trial_is_suggested_however_little_is_known(bench, rows, config):
 
 
 @pytest.mark.parametrize("rows", NOTHING_LEARNED.values(), ids=NOTHING_LEARNED)
-def test_nothing_is_recommended_before_the_first_outcome(bench, rows, golden: Golden):
+def test_nothing_is_recommended_before_the_first_outcome(bench, rows, golden):
     """From a list as from the journal: one message and exit 1."""
     bench.write("few.csv", HEADER + rows)
     bench.rigctl("ingest", "bench.yaml", "few.csv")
@@ -63,7 +62,7 @@ def test_one_outcome_is_enough_for_a_recommendation(bench, rows):
     "budget", slow_beyond(1, ["2.2 EUR", "2.1 EUR", "1 EUR"]), ids=["too little left", "spent", "overspent"]
 )
 @pytest.mark.parametrize("source", [("--history", "trials.csv"), ()], ids=["csv", "journal"])
-def test_when_nothing_fits_the_budget_it_says_so(bench, budget, source, golden: Golden):
+def test_when_nothing_fits_the_budget_it_says_so(bench, budget, source, golden):
     """No trial is suggested: one message, exit 1, for programs as JSON; a recommendation is still given."""
     bench.write("trials.csv", TRIALS)
     bench.write("poor.yaml", BENCH.replace("20 EUR", budget))

@@ -34,7 +34,6 @@ from tests.config.texts import SMALL
 from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
 from tests.forked import Forked
-from tests.golden import Golden
 
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
@@ -207,7 +206,7 @@ def test_the_verbs_that_look_in_a_pipe(ingested, verb):
     assert_golden(f"{verb}-pipe", ingested.rigctl(verb).out)
 
 
-def test_a_status_puts_the_trial_under_way_in_words(golden: Golden):
+def test_a_status_puts_the_trial_under_way_in_words(golden):
     """What is done, for how long yet, doses and readings; a program gets the same by its parts."""
     readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
     answer = {"running": True, **board(7).now.to_json(), "speedup": 60.0, "readings": readings}

@@ -10,7 +10,6 @@ from rigctl.campaign.requests import Calibrate
 from rigctl.console import hands
 from rigctl.errors import UsageError
 from tests.console.conftest import ROOT
-from tests.golden import Golden
 
 PLACE = hands.CampaignPlace(Path("state/tank"), None, {})
 
@@ -53,7 +52,7 @@ def test_a_measurement_is_asked_for_until_it_can_be_read(done, monkeypatch, caps
     assert '"viel"' in capsys.readouterr().err
 
 
-def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch, golden: Golden):
+def test_a_calibration_that_nobody_answers_says_what_was_done(done, monkeypatch, golden):
     """The end of the input, or Ctrl-C, leaves the pump as it was calibrated."""
     answered(monkeypatch)
     with golden.raises(UsageError):

@@ -18,7 +18,6 @@ from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from rigctl.rig.clocks import RealClock
 from tests.campaign.reaper import one_life
 from tests.console.dough import TABLE, commas, put, text
-from tests.golden import Golden
 
 
 def observations(state="state/dough"):
@@ -45,7 +44,7 @@ def test_past_trials_are_evidence_and_nobody_is_charged(dough):
     assert dough.rigctl("export", "dough.yaml", "--records", "ledger", "--format", "jsonl").out == ""
 
 
-def test_what_no_trial_of_it_cost_is_not_called_metered(dough, golden: Golden):
+def test_what_no_trial_of_it_cost_is_not_called_metered(dough, golden):
     """Past trials without a cost say what came out, and nothing of money."""
     put(dough, text([[cell for n, cell in enumerate(row) if n != 3] for row in TABLE]).encode())
     dough.rigctl("import", "dough.yaml", "old.csv", "--force")

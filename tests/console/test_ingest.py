@@ -9,7 +9,6 @@ import pytest
 
 from rigctl.campaign.journal.rows import TrialRecord
 from rigctl.campaign.journal.writer import Journal
-from tests.golden import Golden
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0, ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -54,7 +53,7 @@ def test_a_note_is_kept_as_it_is_said(bench):
     assert json.loads(bench.rigctl("export", "--format", "jsonl").out)["hand.note"] == "none"
 
 
-def test_a_number_without_end_is_none(bench, golden: Golden):
+def test_a_number_without_end_is_none(bench, golden):
     """An outcome of 1e999 in a table would be infinity."""
     bench.write("past.csv", "ph,ca,controlled,growth,cost\n6,2,ph,1e999,0.1\n")
     golden(bench.rigctl("import", "bench.yaml", "past.csv", code=2).err)
@@ -105,7 +104,7 @@ def test_another_configuration_cannot_be_mixed_in(ingested):
 
 
 @pytest.mark.parametrize("verb", ["suggest", "recommend", "export"])
-def test_results_are_not_taken_for_another_unit_s(ingested, verb, golden: Golden):
+def test_results_are_not_taken_for_another_unit_s(ingested, verb, golden):
     """What was measured in cm2/day is neither told, nor gone on with, as if it were mm2/day; nor is a variable's pH."""
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
     for old, new, key in (("cm2/day", "mm2/day", "outcome.unit"), ("unit: mM", "unit: uM", "variables.ca.unit")):

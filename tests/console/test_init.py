@@ -12,7 +12,6 @@ from rigctl.config.load import load, load_text
 from rigctl.console.starting import initialise
 from rigctl.console.starting.initialise import question_line
 from rigctl.console.starting.interview import Interview
-from tests.golden import Golden
 
 OUTCOME = ("--outcome", "growth cm2/day maximise target=300")
 PH = ("--variable", "ph pH 5 7 natural=6.3+-0.3 cost=0.4")
@@ -20,7 +19,7 @@ CA = ("--variable", "ca mM 0.5 6 cost=0.2")
 FLAGS = ("init", "new.yaml", "--by-hand", *OUTCOME, *PH, *CA, "--budget", "20 EUR", "--per-trial", "0.05")
 
 
-def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench, golden: Golden):
+def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench, golden):
     """The file holds at once, and the first trial can be done with it; each answer names the next command."""
     said = bench.rigctl(*FLAGS).out
     golden(said)
@@ -122,7 +121,7 @@ def test_a_wired_rig_that_was_asked_for_holds_at_once():
     assert re.search("^#  plc_1: .*coil: 5", text, re.MULTILINE)
 
 
-def test_what_cannot_be_measured_is_left_to_a_person(golden: Golden):
+def test_what_cannot_be_measured_is_left_to_a_person(golden):
     """A bench by hand comes of it, and what was found stands in it as comments."""
     script = Script({**WIRED, "growth: measured by": ["none"]})
     draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
@@ -146,7 +145,7 @@ def at_a_terminal(monkeypatch):
     return sit
 
 
-def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal, golden: Golden):
+def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal, golden):
     """An acid cannot raise pH: the file is not written, and what was answered is in another, to be mended there."""
     at_a_terminal({**WIRED, "ph: uncontrolled": ["5.5 +- 0.1"], "ph: treated by": [""]})
     said = bench.rigctl("init", "new.yaml", "--probe", "10.0.0.7", code=2).err
@@ -158,7 +157,7 @@ def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal, g
     bench.rigctl("check", "new.draft.yaml")
 
 
-def test_flags_that_do_not_go_together_leave_no_file(bench, monkeypatch, golden: Golden):
+def test_flags_that_do_not_go_together_leave_no_file(bench, monkeypatch, golden):
     """The same from flags: told, and nothing is kept, as the flags can be given again."""
     monkeypatch.setattr(initialise, "find", lambda places, units: (FOUND, ()))
     pump = "sensor=probe actuator=pump effect=-0.04 per_dose=9mL per_day=99mL"

@@ -8,7 +8,6 @@ from contextlib import closing
 import pytest
 
 from tests.console.conftest import TRIALS
-from tests.golden import Golden
 
 JOURNAL = "state/bench/journal.sqlite"
 
@@ -20,7 +19,7 @@ def kept(bench):
     return bench
 
 
-def test_a_journal_is_verified_by_its_configuration_its_directory_or_its_file(kept, golden: Golden):
+def test_a_journal_is_verified_by_its_configuration_its_directory_or_its_file(kept, golden):
     """Whatever names it; exit 0 while everything holds."""
     for which in (("bench.yaml",), ("--state", "state/bench"), (JOURNAL,), ()):
         told = kept.rigctl("verify", *which)
@@ -45,7 +44,7 @@ def test_what_is_no_journal_is_refused_without_advice_to_start_a_campaign(bench,
     assert sorted(bench.folder.rglob("*")) == there
 
 
-def test_each_violation_says_table_row_what_and_remedy(kept, golden: Golden):
+def test_each_violation_says_table_row_what_and_remedy(kept, golden):
     """For a person one per line, for a program as fields; exit 1."""
     with closing(sqlite3.connect(kept.folder / JOURNAL)) as file, file:
         file.execute("DELETE FROM ledger WHERE trial = 3")
@@ -72,7 +71,7 @@ def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
 
 
 @pytest.mark.slow
-def test_a_damaged_journal_is_recovered_and_what_is_lost_is_listed(kept, golden: Golden):
+def test_a_damaged_journal_is_recovered_and_what_is_lost_is_listed(kept, golden):
     """Refused by every other verb, which names the way; the new state directory is good to go on from."""
     path = kept.folder / JOURNAL
     data = path.read_bytes()

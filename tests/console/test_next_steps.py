@@ -11,7 +11,6 @@ import pytest
 from rigctl.config.load import load
 from rigctl.console import output
 from tests.console.test_rule_shown import RULE
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def loaded(bench):
     return load(bench.folder / "bench.yaml")
 
 
-def test_a_wired_rig_is_asked_before_it_runs(loaded, golden: Golden):
+def test_a_wired_rig_is_asked_before_it_runs(loaded, golden):
     """`check --probe` after `check`, again where somebody is silent, then `run`."""
     devices = {"probe": next(iter(loaded.rig.devices.values()), None)}
     wired = replace(loaded, rig=replace(loaded.rig, devices=devices), path=Path("rig.yaml"))
@@ -29,7 +28,7 @@ def test_a_wired_rig_is_asked_before_it_runs(loaded, golden: Golden):
         golden(line)
 
 
-def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden: Golden):
+def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden):
     """What was set stands in it; with what was measured filled in, it is taken, and names the next suggestion."""
     last = bench.rigctl("suggest", "bench.yaml").out.splitlines()[-1]
     golden(last)
@@ -39,21 +38,21 @@ def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden: Golde
     assert bench.rigctl("status", "bench.yaml", "--json").json["trials"] == 1
 
 
-def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded, golden: Golden):
+def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded, golden):
     """A path with a space is quoted."""
     line = output.after_suggest(loaded, Path("my state"), {"ph": 6.0})
     assert shlex.split(line)[-2:] == ["--state", "my state"]
     golden(line)
 
 
-def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded, golden: Golden):
+def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded, golden):
     """No further trial is suggested that nothing is left for."""
     line = output.after_ingest(loaded, None, spent=True)
     assert "suggest" not in line
     golden(line)
 
 
-def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one(golden: Golden):
+def test_where_readings_count_it_is_said_how_to_ask_what_is_best_at_one(golden):
     """With the variables whose readings tell something; else only the report follows."""
     day, report = output.after_recommend(Path("rig.yaml"), Path("my state"), RULE).split("\n")
     golden(day)

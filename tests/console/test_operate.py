@@ -19,7 +19,6 @@ from rigctl.page.shown import ShownLabels
 from tests.campaign.records import SetClock
 from tests.console.conftest import assert_golden
 from tests.console.test_run import ended
-from tests.golden import Golden
 
 GREENHOUSE = Path(__file__).parent.parent.parent / "config" / "greenhouse.yaml"
 
@@ -43,7 +42,7 @@ def test_setpoints_are_taken_in_any_order_and_with_their_units(loaded):
     assert setpoints(loaded, None) == ()
 
 
-def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path, golden: Golden):
+def test_a_journal_in_which_nothing_has_begun_is_as_good_as_none(tmp_path, golden):
     """As a start that was refused leaves one; a setting that was told can be run."""
     Journal(tmp_path, SetClock(), "boot-1").close()
     with golden.raises(UsageError):
@@ -59,7 +58,7 @@ def test_the_last_words_say_what_came_of_it_against_what_was_expected(loaded):
     assert_golden("production-end", "\n".join(sentences(of, ShownLabels.of(loaded), ended().result)))
 
 
-def test_a_terminal_shows_production_beside_the_budget(loaded, golden: Golden):
+def test_a_terminal_shows_production_beside_the_budget(loaded, golden):
     """How many batches are done and what they cost, in the display and line by line; nothing is left of a budget."""
     board = Board.of(loaded)
     begun = CampaignStarted("greenhouse", 30, 9_870_000, 55_000_000, None, Batches(4, 5_040_000))

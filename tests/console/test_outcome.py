@@ -26,7 +26,6 @@ from rigctl.telling import NotifySpec, Telling
 from rigctl.text import told_utc
 from tests.campaign.records import SetClock, make_decision
 from tests.config.test_hardware import late
-from tests.golden import Golden
 from tests.page.served import Answering, asking, log_in, token_for
 from tests.profiles import slow_beyond
 
@@ -61,7 +60,7 @@ def trials():
         return {row.trial: (row.state, row.outcome, dict(row.further)) for row in reader.trials()}
 
 
-def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden: Golden):
+def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden):
     """Out of order; units are converted; the others go on waiting."""
     listed = awaited.rigctl("outcome").out.splitlines()
     assert [line.partition(":")[0] for line in listed] == [f"trial {n}" for n in range(1, 5)]
@@ -74,7 +73,7 @@ def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden: Gol
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [("outcome", "tank.yaml", "2", "2", "--values", "taste=1"), AMENDED], ids=" ".join)
-def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words, golden: Golden):
+def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words, golden):
     """It would be taken for one of the campaign's own; the same unit in other letters is the same."""
     awaited.rigctl("outcome", "3", "3", "--values", "taste=1")
     before = trials()
@@ -87,7 +86,7 @@ def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words
     assert trials() != before
 
 
-def test_a_campaign_goes_on_with_a_unit_in_other_letters(awaited, golden: Golden):
+def test_a_campaign_goes_on_with_a_unit_in_other_letters(awaited, golden):
     """Of an outcome, a further one, a variable; nothing else may differ."""
     again = CONFIG.replace("cm2/day", "cm²/day").replace("unit: mM", "unit: mmol/L")
     journal = Journal(awaited.folder / "state/tank", SetClock(), "boot-1", lambda: NOON)
@@ -152,7 +151,7 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).numbers_now())
 
 
-def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden: Golden):
+def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden):
     """Every mistake of it with its line; what was recorded of it before is left as it is."""
     awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
     golden(awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines())
@@ -182,7 +181,7 @@ SHEETS = {
 
 @pytest.mark.parametrize("text", SHEETS.values(), ids=SHEETS)
 @pytest.mark.parametrize("encoding", slow_beyond(1, ["utf-8-sig", "utf-16", "cp1252"]))
-def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden: Golden):
+def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden):
     """Separator, decimal comma, mark at the head, capitals and units: as `rigctl trial import` reads them."""
     (awaited.folder / "lab.csv").write_bytes(text.encode(encoding))
     said = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
@@ -190,7 +189,7 @@ def test_a_file_is_read_as_spreadsheets_save_it(awaited, text, encoding, golden:
     assert ("Datum" in said[0]) is ("Datum" in text)
 
 
-def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch, golden: Golden):
+def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch, golden):
     """Not with a traceback: what SQLite finds is told as the journal's own trouble is."""
     apply = acts.Outcome.apply
 
@@ -207,7 +206,7 @@ def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch,
     assert trials() == before
 
 
-def test_a_disk_that_fails_as_the_journal_is_closed_is_told_as_any_other(awaited, bench, monkeypatch, golden: Golden):
+def test_a_disk_that_fails_as_the_journal_is_closed_is_told_as_any_other(awaited, bench, monkeypatch, golden):
     """It was SQLite's own error, with a traceback; what was said is recorded by then."""
     close = Journal.close
 

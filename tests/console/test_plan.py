@@ -12,7 +12,6 @@ from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
 from tests.config.conftest import EXAMPLES, ROOT, loaded_to_run
 from tests.config.texts import BOTH_WAYS, BY_HAND, PROBED, VOLUME
-from tests.golden import Golden
 
 
 def rig(*pairs: tuple[str, str], name: str = "rig") -> LoadedConfig:
@@ -42,7 +41,7 @@ def test_no_width_costs_a_name(path, width):
     assert all(len(line) <= width for line in tables)
 
 
-def test_where_there_is_room_it_is_a_table(golden: Golden):
+def test_where_there_is_room_it_is_a_table(golden):
     """One row per variable and outcome under its heads; else some lines each."""
     loaded = load(ROOT / "config/greenhouse.yaml")
     wide, narrow = shown(loaded).splitlines(), shown(loaded, 30).splitlines()
@@ -52,7 +51,7 @@ def test_where_there_is_room_it_is_a_table(golden: Golden):
     golden(narrow)
 
 
-def test_readings_stand_beside_their_sensors(golden: Golden):
+def test_readings_stand_beside_their_sensors(golden):
     """With unit, or why there is none; nothing where nobody was asked."""
     loaded = rig()
     readings = {"ph": Reading(6.2, "pH", 0.0), "ca": Reading.invalid("mM", 0.0, "no answer")}
@@ -79,7 +78,7 @@ def test_doses_are_counted_from_where_the_treatment_leaves_the_water():
     assert 0 < found.likely_s - found.least_s < 2 * 45
 
 
-def test_pumps_in_pairs_ratios_and_volumes_are_counted_and_named(golden: Golden):
+def test_pumps_in_pairs_ratios_and_volumes_are_counted_and_named(golden):
     """A pair splits the ways between up and down; a partner gives its ratio; a volume is half its range on average."""
     pair = load_text(BOTH_WAYS, Path("rig.yaml"), to_run=True)
     wire = plan(pair).wires[0]
@@ -133,7 +132,7 @@ def test_what_a_control_set_costs_is_forecast_where_every_meter_can_be_foretold(
     assert loaded_to_run(BY_HAND).problem.forecast_costs is None
 
 
-def test_what_ends_the_campaign_early_is_told(golden: Golden):
+def test_what_ends_the_campaign_early_is_told(golden):
     """As a price of the outcome's unit; nothing where only the budget ends it."""
     text = BY_HAND.replace("currency: EUR", "currency: EUR\nstop: {worth: 12 EUR/(cm2/day)}")
     with_rule, without = (plan_of(load_text(t, Path("rig.yaml"))) for t in (text, BY_HAND))

@@ -9,7 +9,6 @@ import pytest
 
 from tests.bench.players import RAISES, install_plugin, install_policy
 from tests.console.conftest import BENCH
-from tests.golden import Golden
 
 
 def use(bench, monkeypatch, name, install, *source):
@@ -25,7 +24,7 @@ def use(bench, monkeypatch, name, install, *source):
     [("0", '(float("nan"),)'), ("0", "(2.0,)"), ("99", "(0.5,)"), ("0", "(0.5, 0.5)")],
     ids=["NaN", "out of range", "no such set", "wrong length"],
 )
-def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set, setting, golden: Golden):
+def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set, setting, golden):
     """As in a running campaign: something safe instead, and the reason says so."""
     proposes = f'return Proposal(1, "wrong", "p", {control_set}, {setting}, "because"), {{}}'
     use(bench, monkeypatch, "wrong", install_policy, "wrong", proposes)
@@ -36,7 +35,7 @@ def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set,
     assert answer["control_set"] == list(answer["setpoints"])
 
 
-def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch, golden: Golden):
+def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch, golden):
     """The error is told, no traceback."""
     use(bench, monkeypatch, "raises", install_policy, "raises", RAISES)
     answer = bench.rigctl("suggest", "other.yaml", "--json").json
@@ -49,7 +48,7 @@ def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, mo
     [("import not_there", "No module named 'not_there'"), ("", "has no attribute"), ("class Odd: pass", "a dataclass")],
     ids=["import", "attribute", "no dataclass"],
 )
-def test_a_plug_in_that_cannot_be_loaded_is_named(bench, monkeypatch, source, told, golden: Golden):
+def test_a_plug_in_that_cannot_be_loaded_is_named(bench, monkeypatch, source, told, golden):
     """Its entry point, what is wrong, and what to do; exit 2."""
     use(bench, monkeypatch, "odd", install_plugin, "odd_policy", source, "odd", "Odd")
     error = bench.rigctl("check", "other.yaml", code=2).err

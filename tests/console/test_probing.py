@@ -10,7 +10,6 @@ from rigctl.errors import UsageError
 from rigctl.rig.finding import Sighting
 from rigctl.rig.protocols import Found, Identity
 from tests.drivers.peers import PtyPeer
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def silent():
     peer.stop()
 
 
-def test_a_bus_that_a_campaign_drives_is_left_alone(silent, golden: Golden):
+def test_a_bus_that_a_campaign_drives_is_left_alone(silent, golden):
     """Nothing is opened there, and it is said who has it."""
     url = f"modbus_rtu://{silent.path}?baud=9600"
     with bus_locks([url]):
@@ -30,7 +29,7 @@ def test_a_bus_that_a_campaign_drives_is_left_alone(silent, golden: Golden):
     assert silent.requests == []
 
 
-def test_a_port_that_another_program_holds_is_left_alone(silent, golden: Golden):
+def test_a_port_that_another_program_holds_is_left_alone(silent, golden):
     """A terminal program that has it open keeps it."""
     import serial
 
@@ -40,7 +39,7 @@ def test_a_port_that_another_program_holds_is_left_alone(silent, golden: Golden)
     assert silent.requests == []
 
 
-def test_a_port_under_two_names_is_refused(silent, tmp_path, golden: Golden):
+def test_a_port_under_two_names_is_refused(silent, tmp_path, golden):
     """Two who ask on one wire would read each other's answers."""
     link = tmp_path / "probe"
     link.symlink_to(silent.path)
@@ -49,7 +48,7 @@ def test_a_port_under_two_names_is_refused(silent, tmp_path, golden: Golden):
 
 
 @pytest.mark.parametrize("text", ["", "0", "8-1", "1-248", "one", "1,,2"])
-def test_addresses_that_cannot_be_are_refused(text, golden: Golden):
+def test_addresses_that_cannot_be_are_refused(text, golden):
     """0 is everybody, and more than 247 nobody."""
     with golden.raises(UsageError):
         units_of(text)

@@ -30,7 +30,6 @@ from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
 from tests.console.conftest import BENCH, assert_golden
-from tests.golden import Golden
 
 
 def row(
@@ -107,7 +106,7 @@ def test_a_pipe_gets_one_line_per_event(name, config, story):
     assert_golden(f"pipe-{name.replace(' ', '-')}", told(terminal=False, config=config, story=story))
 
 
-def test_after_resuming_the_best_is_that_of_this_run(golden: Golden):
+def test_after_resuming_the_best_is_that_of_this_run(golden):
     """Outcomes of earlier runs are not known to the display, so it does not call the best of the others the best."""
     story = (CampaignStarted("bench", 12, 0, 20_000_000, None), *STORY[1:3], TrialEnded(row(13, 1.5), 1, 20_000_000))
     for terminal in (False, True):
@@ -115,7 +114,7 @@ def test_after_resuming_the_best_is_that_of_this_run(golden: Golden):
     assert "since" not in told(terminal=True)
 
 
-def test_several_outcomes_have_a_front_beside_the_best(golden: Golden):
+def test_several_outcomes_have_a_front_beside_the_best(golden):
     """Trials that no other beats in both, by each outcome's own direction."""
     outcomes = ((1.2, 4.0), (0.7, 2.5), (1.9, 6.5), (1.6, 7.0), (1.2, 4.0))
     ended = [
@@ -129,7 +128,7 @@ def test_several_outcomes_have_a_front_beside_the_best(golden: Golden):
     assert "trade-off" not in told(terminal=True)
 
 
-def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is(golden: Golden):
+def test_a_reading_that_could_not_be_taken_again_says_how_old_it_is(golden):
     """A probe that came off four seconds ago does not stand at its last reading."""
     seen = {"ph": StatusReading(5.55, "pH", 4.0, "the circuit reports nan"), "ca": StatusReading(3.0, "mM", 4.0)}
     words = readings_words(seen)

@@ -16,7 +16,6 @@ from rigctl.config.load import load
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
 from tests.console.conftest import BENCH
-from tests.golden import Golden
 
 
 def test_status_of_a_campaign_nobody_runs(ingested):
@@ -67,7 +66,7 @@ def test_recommendation_from_a_file_is_the_journals(ingested):
     assert from_file == ingested.rigctl("recommend", "--json").json
 
 
-def test_recommendation_needs_an_outcome(bench, golden: Golden):
+def test_recommendation_needs_an_outcome(bench, golden):
     """With failed trials only there is nothing to recommend: exit 1."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
     refused = bench.rigctl("recommend", "--json", code=1)
@@ -93,7 +92,7 @@ def test_export_of_the_ledger_adds_up(ingested):
     assert rows[0]["amount"] == "0.5"
 
 
-def test_what_no_trial_used_is_in_the_ledger_and_in_what_is_spent(ingested, golden: Golden):
+def test_what_no_trial_used_is_in_the_ledger_and_in_what_is_spent(ingested, golden):
     """Idle lines are exported as such; status counts them, and a suggestion has so much less to spend."""
     journal = Journal(ingested.folder / "state" / "bench", RealClock(), "boot")
     journal.idle.book([IdleLine("power", "energy", 4.0, "kWh", 1_240_000, "between trials")])
@@ -125,7 +124,7 @@ def test_a_locked_state_directory_is_left_alone(ingested):
     assert "process" in answer.err
 
 
-def test_check_summarises_a_configuration_that_holds(bench, golden: Golden):
+def test_check_summarises_a_configuration_that_holds(bench, golden):
     """Variables, sets and devices are counted; --json has them by name."""
     golden(bench.rigctl("check", "bench.yaml").out)
     alone = BENCH.replace("control_sets: all", "control_sets: [[ph]]").replace("  ca: {", "  # ca: {")

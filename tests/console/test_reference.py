@@ -13,7 +13,6 @@ from rigctl.console import verbs as commands
 from rigctl.console.cli import app
 from tests.config.test_schema import keys_of, shipped, sources
 from tests.console.test_cli import verbs
-from tests.golden import Golden
 
 COMMAND = typer.main.get_command(app)
 PAGES = {
@@ -55,7 +54,7 @@ def test_every_key_is_in_the_reference_with_its_meaning(source):
 
 
 @pytest.mark.slow
-def test_the_schema_verb_writes_the_pages(bench, golden: Golden):
+def test_the_schema_verb_writes_the_pages(bench, golden):
     """`rigctl tools schema --as` commands or configuration; without it the JSON schema for editors."""
     assert bench.rigctl("schema", "--as", "commands").out == commands.page(COMMAND)
     golden(bench.rigctl("schema", "--as", "configuration").out.splitlines()[0])

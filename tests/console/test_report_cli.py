@@ -9,7 +9,6 @@ import pytest
 
 from rigctl.console.assemble import open_campaign
 from tests.full_disk import full_disk
-from tests.golden import Golden
 
 
 @pytest.mark.slow
@@ -36,7 +35,7 @@ def test_a_report_carries_who_wrote_it_and_money_a_month(ingested):
 
 
 @pytest.mark.parametrize("content", [None, b"not a picture"], ids=["not there", "no picture"])
-def test_a_logo_is_a_picture(ingested, content, golden: Golden):
+def test_a_logo_is_a_picture(ingested, content, golden):
     """Refused before anything is written."""
     if content is not None:
         Path("logo.png").write_bytes(content)
@@ -54,7 +53,7 @@ def test_a_dash_is_standard_output(ingested):
     assert not Path("-").exists()
 
 
-def test_before_any_outcome_there_is_a_report_too(bench, golden: Golden):
+def test_before_any_outcome_there_is_a_report_too(bench, golden):
     """It says that nothing can be said yet."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
     assert bench.rigctl("report", "--json").json["report"] == "report.html"
@@ -62,7 +61,7 @@ def test_before_any_outcome_there_is_a_report_too(bench, golden: Golden):
     golden(found[1])
 
 
-def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, monkeypatch, golden: Golden):
+def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, monkeypatch, golden):
     """One message with the remedy."""
     monkeypatch.setenv("PATH", str(ingested.folder))
     refused = ingested.rigctl("report", "--pdf", code=1)
@@ -73,7 +72,7 @@ def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, m
 @pytest.mark.parametrize(
     "words", [("report", "-o", "kept"), ("export", "--out", "kept"), ("export", "--out", "kept", "--format", "jsonl")]
 )
-def test_a_full_disk_leaves_what_was_there(ingested, words, golden: Golden):
+def test_a_full_disk_leaves_what_was_there(ingested, words, golden):
     """The older file, whole, and nothing beside it; the newer one is told as not written."""
     Path("kept").write_text("an older one, whole", encoding="utf-8")
     there = sorted(Path().iterdir())

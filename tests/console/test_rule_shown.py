@@ -17,7 +17,6 @@ from rigctl.page.render import sections
 from rigctl.page.report import Report, document, report
 from rigctl.page.shown import ShownLabels
 from tests.console.test_golden import loaded, recommendation, said, screen
-from tests.golden import Golden
 from tests.page.conftest import NOON, finished  # noqa: F401  # a fixture
 from tests.page.conftest import told as opened
 
@@ -95,7 +94,7 @@ def test_the_terminal_shows_the_rule(width):
     assert "ooking" not in said(plain)
 
 
-def test_what_is_best_at_what_was_read_now_stands_first(golden: Golden):
+def test_what_is_best_at_what_was_read_now_stands_first(golden):
     """What to control, where, and what that gives; only that nothing changes where the readings tell nothing."""
     plain = recommendation()
     other = replace(plain.choice, control_set=("ph",), setpoints={"ph": 5.6}, expected=12.5, low=12.1, high=12.9)

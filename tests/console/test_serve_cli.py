@@ -8,7 +8,6 @@ from typer.testing import CliRunner
 from rigctl.console import cli
 from rigctl.page.access import TokenFile
 from tests.fixtures import FINISHED, unpacked
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def rigctl(tmp_path):
     return run
 
 
-def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden: Golden):
+def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden):
     """It is shown when it is made, and never again; who made it is kept, and what was done."""
     made = json.loads(rigctl("token", "create", "Anna", "--json").stdout)
     assert TokenFile(tmp_path).found(made["token"]) is not None
@@ -40,7 +39,7 @@ def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden: Golden):
     ]
 
 
-def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state, golden: Golden):
+def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state, golden):
     """What it cost stays spent; the export says who did it."""
     runner = CliRunner()
     options = ["--state", str(finished_state), "--json"]

@@ -30,7 +30,6 @@ from rigctl.console.services.service_unit import (
     word,
 )
 from rigctl.errors import RigctlError, UsageError
-from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
 ANALYZE = shutil.which("systemd-analyze")
@@ -81,7 +80,7 @@ def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
     assert "--operate" in bench.rigctl("service", real, "--full", *on(SERIAL), code=2).err
 
 
-def test_a_unit_is_derived_from_the_configuration(bench, real, golden: Golden):
+def test_a_unit_is_derived_from_the_configuration(bench, real, golden):
     """Its times from the time to safe, its devices and hosts from the buses, its exit codes from the table."""
     found = settings(bench.rigctl("service", real, "--as", "rigctl", *on(SERIAL)).out)
     assert (found["Type"], found["NotifyAccess"], found["Restart"]) == (["notify"], ["main"], ["on-failure"])
@@ -116,7 +115,7 @@ class Told:
     data: dict
 
 
-def test_who_is_told_decides_what_it_may_reach(real, golden: Golden):
+def test_who_is_told_decides_what_it_may_reach(real, golden):
     """Notifications need the network; numbers on this machine a port of it and a directory, and nobody else's."""
     loaded = load(real, Overrides(SERIAL))
     assert service._telling(loaded) == (False, (), ())
@@ -163,7 +162,7 @@ def test_words_are_written_as_systemd_reads_them(text, written):
     assert command_line([doubled(text)]) == written
 
 
-def test_what_no_unit_can_hold_is_refused(golden: Golden):
+def test_what_no_unit_can_hold_is_refused(golden):
     """A line break would begin another setting."""
     with golden.raises(UsageError):
         doubled("/srv/rig\nExecStart=/bin/sh")
@@ -192,7 +191,7 @@ def test_a_port_by_its_kind_if_it_may_come_back_under_another_number(tmp_path):
     assert allowed_nodes(missing) == ("char-ttyUSB", "char-ttyACM", missing)
 
 
-def test_what_no_service_can_run_is_refused(bench, real, golden: Golden):
+def test_what_no_service_can_run_is_refused(bench, real, golden):
     """A bench by hand, a port by a path from here, an account that is none, an account for one's own service."""
     golden(bench.rigctl("service", "bench.yaml", code=2).err)
     near = on({**SERIAL, "ph": "serial://sim/ph"})
@@ -205,7 +204,7 @@ def test_what_no_service_can_run_is_refused(bench, real, golden: Golden):
 
 
 @pytest.mark.slow
-def test_a_unit_is_installed_and_another_s_is_left_alone(bench, real, monkeypatch, golden: Golden):
+def test_a_unit_is_installed_and_another_s_is_left_alone(bench, real, monkeypatch, golden):
     """It is written whole, again over itself, and over what somebody else wrote or edited only if forced."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
     call = ("service", real, "--user", *on(SERIAL))
@@ -260,7 +259,7 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, m
 
 
 @pytest.mark.slow
-def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden: Golden):
+def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch, golden):
     """With the options that `rigctl journal backup` has, as the same account, writing there and beside the journal."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
     done = bench.rigctl("service", real, "--user", "--install", "--backup", "/mnt/my disk", "--json", *on(SERIAL)).json
@@ -331,7 +330,7 @@ safety:
 """
 
 
-def test_a_unit_on_a_raspberry_pi_may_use_its_buses(bench, golden: Golden):
+def test_a_unit_on_a_raspberry_pi_may_use_its_buses(bench, golden):
     """The devices of I2C and GPIO and the groups that own them; 1-Wire is files of the kernel, which needs neither."""
     file = bench.folder / "pi.yaml"
     file.write_text(PI, encoding="utf-8")

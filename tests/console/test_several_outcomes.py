@@ -14,7 +14,6 @@ from rigctl.config.load import load
 from rigctl.console.benches.suggest import read_past
 from rigctl.console.progress import Board, line_for
 from tests.console.conftest import BENCH
-from tests.golden import Golden
 
 TWO = "further_outcomes: [{name: water, unit: L, direction: minimise}]\n"
 TRIALS = """\
@@ -106,7 +105,7 @@ def test_a_single_trial_is_given_with_its_values(two):
     file.close()
 
 
-def test_every_outcome_is_told_when_a_trial_ends(done, golden: Golden):
+def test_every_outcome_is_told_when_a_trial_ends(done, golden):
     """The line for a finished trial has all of them, each with its unit."""
     loaded = load(done.folder / "bench.yaml")
     with open_reader(done.folder / "state/bench") as reader:

@@ -10,7 +10,6 @@ import pytest
 from rigctl.console.demo import DemoRig, Stepper, simulator, truth
 from rigctl.core.advice.recommend import Option
 from rigctl.errors import RigctlError
-from tests.golden import Golden
 
 
 def children() -> list[psutil.Process]:
@@ -45,7 +44,7 @@ def test_one_that_does_not_come_up_says_why(tmp_path):
 
 
 @pytest.mark.slow
-async def test_a_stepped_one_goes_where_it_is_told(tmp_path, golden: Golden):
+async def test_a_stepped_one_goes_where_it_is_told(tmp_path, golden):
     """Its time moves by the stepper alone, and only on; one that is gone is told of, not waited for."""
     stepper = Stepper(tmp_path)
     with simulator(DemoRig("greenhouse", 2400.0, 1, stepped=True), tmp_path):
@@ -58,7 +57,7 @@ async def test_a_stepped_one_goes_where_it_is_told(tmp_path, golden: Golden):
 
 
 @pytest.mark.slow
-async def test_one_that_runs_by_itself_is_not_stepped(tmp_path, golden: Golden):
+async def test_one_that_runs_by_itself_is_not_stepped(tmp_path, golden):
     """Nobody takes a rig along whose time is this machine's."""
     with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path), pytest.raises(RigctlError) as refused:
         await Stepper(tmp_path)(1e12)

@@ -19,7 +19,6 @@ from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
 from tests.console.dough import DOUGH, TABLE, commas, text
 from tests.console.spreadsheets import Percent, Signed, Xml, ods, xlsx
-from tests.golden import Golden
 
 HEADER = TABLE[0]
 ROWS = [[63.5, 30, 49.5, 0.5, "hydration"], [70, 25.25, 61, "", "proof"], [66, 31, 55, 0.25, "nothing"]]
@@ -265,7 +264,7 @@ def test_what_becomes_of_every_kind(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("typed", "code", "trials"), [("skip\n", 0, 3), ("what\nkeep\n", 0, 4), ("", 2, None)])
-def test_at_a_terminal_a_person_is_asked_once(dough, monkeypatch, typed, code, trials, golden: Golden):
+def test_at_a_terminal_a_person_is_asked_once(dough, monkeypatch, typed, code, trials, golden):
     """An answer that is none is asked for again; whoever goes away records nothing."""
     monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
     Path("old.xlsx").write_bytes(last_row(66.5, 28.75, 55.17, 0.375, "proof"))
@@ -276,7 +275,7 @@ def test_at_a_terminal_a_person_is_asked_once(dough, monkeypatch, typed, code, t
         assert dough.rigctl("status", "dough.yaml", "--json").json["imported"] == trials
 
 
-def test_ingest_and_outcomes_ask_too(bench, golden: Golden):
+def test_ingest_and_outcomes_ask_too(bench, golden):
     """What is recorded as the rig's own is read in the same way; a script is told how to answer."""
     cells = [["ph", "ca", "control_set", "growth", "cost"], [6.0, 3.3, "ph", "~1.2", 0.5]]
     Path("trials.xlsx").write_bytes(xlsx({"T": cells}))

@@ -11,7 +11,6 @@ from rigctl.config.load import load
 from rigctl.console.benches.suggest import read_past, suggest
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent
-from tests.golden import Golden
 
 KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "technical"]
 KEYS += ["control_sets", "read", "threshold", "budget"]
@@ -104,7 +103,7 @@ def test_journal_and_csv_say_the_same(ingested):
     assert answers[1:] == answers[:1] * 3
 
 
-def test_a_stopping_rule_that_fired_is_said(bench, golden: Golden):
+def test_a_stopping_rule_that_fired_is_said(bench, golden):
     """No trial to suggest, but what to do instead: the message has the rule's own words and the remedy."""
     loaded = replace(load(bench.folder / "bench.yaml"), policy=SoonContent())
     past = read_past(loaded, bench.folder, bench.folder / "trials.csv")
@@ -112,7 +111,7 @@ def test_a_stopping_rule_that_fired_is_said(bench, golden: Golden):
         suggest(loaded, past)
 
 
-def test_people_get_sentences(bench, golden: Golden):
+def test_people_get_sentences(bench, golden):
     """What to do first, and on a page to print, too; then the reason and one sentence per control set."""
     lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--card", "card.html").out.splitlines()
     to_do = lines[: lines.index("Why:")]

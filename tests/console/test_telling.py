@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden import Golden
 from tests.notify.party import PLANTED, listening
 
 TELLS = 'notify: {urls: {file: n.txt}, alive: {url: {env: PING_URL}}, daily: "8:00"}\n'
@@ -22,7 +21,7 @@ def told(bench, monkeypatch):
 
 
 @pytest.mark.slow
-def test_check_says_whom_by_the_kinds_of_their_services(told, golden: Golden):
+def test_check_says_whom_by_the_kinds_of_their_services(told, golden):
     """How many, from which severity on, and what was not understood; for people and programs."""
     bench, _ = told
     answer = bench.rigctl("check", "told.yaml")
@@ -33,7 +32,7 @@ def test_check_says_whom_by_the_kinds_of_their_services(told, golden: Golden):
     assert PLANTED not in answer.out + answer.err + found.out + found.err
 
 
-def test_a_test_message_reaches_whom_it_can(told, golden: Golden):
+def test_a_test_message_reaches_whom_it_can(told, golden):
     """Exit 1, with the number of what could not be told; the secret is not among what is said."""
     bench, party = told
     answer = bench.rigctl("notify", "told.yaml", "--test", code=1)
@@ -48,7 +47,7 @@ def test_a_test_message_reaches_whom_it_can(told, golden: Golden):
     assert PLANTED not in answer.out + answer.err + refused.out + refused.err
 
 
-def test_what_is_not_installed_is_said(told, monkeypatch, golden: Golden):
+def test_what_is_not_installed_is_said(told, monkeypatch, golden):
     """With what to install."""
     bench, party = told
     monkeypatch.setattr("rigctl.console.checking.find_spec", lambda _: None)

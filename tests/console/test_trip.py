@@ -6,7 +6,6 @@ from pathlib import Path
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.lock import state_lock
 from rigctl.rig.clocks import RealClock, boot_id
-from tests.golden import Golden
 
 STATE = Path("state/bench")
 
@@ -21,7 +20,7 @@ def latch(reason):
         journal.trips.latch(reason)
 
 
-def test_a_trip_is_reset_once_and_kept_with_the_time(ingested, golden: Golden):
+def test_a_trip_is_reset_once_and_kept_with_the_time(ingested, golden):
     """The reason is told and stays in the journal; a second reset finds nothing."""
     latch("ca_doser runs on")
     answer = ingested.rigctl("reset-trip", "bench.yaml", "--json").json
@@ -33,7 +32,7 @@ def test_a_trip_is_reset_once_and_kept_with_the_time(ingested, golden: Golden):
     golden(ingested.rigctl("reset-trip").out)
 
 
-def test_a_trip_is_not_reset_behind_a_running_campaign_s_back(ingested, golden: Golden):
+def test_a_trip_is_not_reset_behind_a_running_campaign_s_back(ingested, golden):
     """Exit 4, and the latch stays."""
     latch("ca_doser runs on")
     with state_lock(STATE):

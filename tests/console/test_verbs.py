@@ -19,7 +19,6 @@ from rigctl.flaws import got
 from tests import forked
 from tests.console.conftest import ROOT
 from tests.console.test_cli import commands
-from tests.golden import Golden
 
 REFUSED = {
     "check": ("none.yaml",),
@@ -47,7 +46,7 @@ def test_a_refusal_is_told_to_programs(bench, verb):
     assert told.err == f"rigctl: {error['what']}\n"
 
 
-def test_what_a_message_says_is_told_by_its_parts(bench, golden: Golden):
+def test_what_a_message_says_is_told_by_its_parts(bench, golden):
     """Where, got, allowed and remedy, as far as a message has them."""
     golden(error_fields(UsageError(got("x", "must be NAME=URL", where="--bus"))))
     device = error_fields(
@@ -59,13 +58,13 @@ def test_what_a_message_says_is_told_by_its_parts(bench, golden: Golden):
     golden(error_fields(GuardRefused("the pump is latched")))
 
 
-def test_a_wall_shows_no_campaign_by_its_configuration(bench, golden: Golden):
+def test_a_wall_shows_no_campaign_by_its_configuration(bench, golden):
     """Which is meant would be a guess."""
     golden(bench.rigctl("serve", "bench.yaml", "--wall", ".", code=2).err)
 
 
 @pytest.mark.parametrize("words", [("status",), ("serve", "--port", "0"), ("import", "a.yaml", "b.csv")])
-def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, words, golden: Golden):
+def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, words, golden):
     """Whoever deletes the folder that a terminal stands in is told so."""
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -77,7 +76,7 @@ def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, word
 @pytest.mark.parametrize(
     "words", [("demo", "--keep", "bench.yaml"), ("run", "RIG", "--serve", "--state", "bench.yaml")]
 )
-def test_a_state_that_cannot_be_kept_where_it_is_wanted_is_refused(bench, words, golden: Golden):
+def test_a_state_that_cannot_be_kept_where_it_is_wanted_is_refused(bench, words, golden):
     """Also by what makes the directory before a campaign does."""
     words = [str(ROOT / "config/greenhouse.yaml") if word == "RIG" else word for word in words]
     golden(bench.rigctl(*words, code=1).err)
@@ -119,7 +118,7 @@ def test_bash_completes_verbs_options_and_configurations(bench):
     assert found.stdout.split("\n")[:-1] == list(asked.values()), found.stderr
 
 
-def test_an_error_of_a_run_is_one_document(bench, golden: Golden):
+def test_an_error_of_a_run_is_one_document(bench, golden):
     """Nothing else is on standard output, so that it can be parsed."""
     answer = bench.rigctl("run", "bench.yaml", "--json", code=2)
     assert json.loads(answer.out)["error"]["kind"] == "UsageError"
@@ -136,7 +135,7 @@ def test_no_room_for_what_is_printed_is_told_in_a_line(words):
     assert (found.returncode, found.stderr) == (1, told)
 
 
-def test_what_belongs_to_somebody_else_is_told_with_its_owner(ingested, monkeypatch, golden: Golden):
+def test_what_belongs_to_somebody_else_is_told_with_its_owner(ingested, monkeypatch, golden):
     """In one line, of every verb; and nobody is told to kill a campaign that is well because it is not theirs."""
 
     def refused(*_):

@@ -16,7 +16,6 @@ from rigctl.errors import UsageError
 from rigctl.printable import printable
 from tests.console.conftest import assert_golden
 from tests.console.test_golden import PLAIN, board
-from tests.golden import Golden
 
 
 def answer(now_s: float, **changes: object) -> dict[str, object]:
@@ -50,7 +49,7 @@ def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
     assert_golden("watch-pipe", ingested.rigctl("status", "--watch").out)
 
 
-def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers, golden: Golden):
+def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers, golden):
     """A setpoint has its variable's unit; nobody has paused it, and nothing stands."""
     answers += [answer(400.0, paused="", standing=[])]
     said = ingested.rigctl("status").out
@@ -78,6 +77,6 @@ def test_a_terminal_gets_the_display_of_the_run(ingested, answers):
     assert_golden("watch-terminal", printable(stream.getvalue().rpartition("rigctl: bench")[2]))
 
 
-def test_nothing_to_watch_is_refused(ingested, answers, golden: Golden):
+def test_nothing_to_watch_is_refused(ingested, answers, golden):
     """It says what to do instead."""
     golden(ingested.rigctl("status", "--watch", code=2).err)

@@ -13,7 +13,6 @@ from rigctl.rig.testing import RecordingLine, ScriptedLine
 from rigctl_drivers.ascii_instrument import AsciiDriver
 from tests.drivers.pairs import player, profiles
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 LAI = {
     "query": "[M01V07",
@@ -45,7 +44,7 @@ class Played:
         return [said.decode() for said in self.played(command.encode() + self.end)]
 
 
-def test_109_a_setpoint_that_is_refused_is_a_fault_and_not_switched_on(golden: Golden):
+def test_109_a_setpoint_that_is_refused_is_a_fault_and_not_switched_on(golden):
     """The instrument's own word for it is told."""
     bath = Played("lauda", "bath")
     bath.refuses["OUT_SP_00_400.00"] = "ERR_6"
@@ -77,7 +76,7 @@ def test_105_a_lost_acknowledgement_is_settled_by_what_the_instrument_holds(arri
     assert ("START" in bath.line.sent) == arrived
 
 
-def test_106_a_circulator_that_is_not_in_remote_control_does_not_pass_for_driven(golden: Golden):
+def test_106_a_circulator_that_is_not_in_remote_control_does_not_pass_for_driven(golden):
     """It ignores commands without a word; what it holds is what counts, and it is not switched on."""
     bath = Played("julabo", "bath")
     heard = bath.answer
@@ -216,7 +215,7 @@ def test_what_is_not_finite_is_invalid(answer):
     assert math.isnan(reading.value)
 
 
-def test_another_model_is_a_mismatch(golden: Golden):
+def test_another_model_is_a_mismatch(golden):
     """One of another form, and one that is not the one that was named."""
     balance = Played("mettler-sics", "weight", model="XP205 220.00090 g")
     with golden.raises(IdentityMismatch):
@@ -251,7 +250,7 @@ def test_late_answers_do_not_answer_the_next_question():
         ({"query": "Q", "set": "V", "confirm": "C", "release_value": 0}, ""),
     ],
 )
-def test_options_that_cannot_work_are_refused(options, key, golden: Golden):
+def test_options_that_cannot_work_are_refused(options, key, golden):
     """Before anything is opened, at the option that is wrong."""
     with pytest.raises(ValidationError) as refused:
         AsciiDriver.options.model_validate(options)

@@ -24,7 +24,6 @@ from rigctl_drivers.bridge import PyMeasureDriver
 from tests.drivers import foreign
 from tests.drivers.foreign import Scpi
 from tests.drivers.peers import PtyPeer, TcpPeer, cut_lines, patient
-from tests.golden import Golden
 
 OVEN = {"unit": "kW", "read": "temperature", "set": "power", "enable": "burning"}
 LF = b"\n"
@@ -109,7 +108,7 @@ def test_what_a_device_can_do_follows_from_its_properties(wire):
         {"instrument": "os; import"},
     ],
 )
-def test_what_makes_no_sense_is_refused(options, golden: Golden):
+def test_what_makes_no_sense_is_refused(options, golden):
     """Without a way to safety a device may only be read; names are names."""
     with pytest.raises(ValidationError) as refused:
         PyMeasureDriver.options.model_validate({"instrument": "a.B", **OVEN, **options})
@@ -209,7 +208,7 @@ def test_100_a_class_that_answers_from_memory_is_not_believed(wire, oven):
     assert oven.held["OUTP"] == "0"
 
 
-def test_101_a_class_that_cannot_be_made_is_a_fault_and_sends_nothing(wire, oven, golden: Golden):
+def test_101_a_class_that_cannot_be_made_is_a_fault_and_sends_nothing(wire, oven, golden):
     """What it raises is told, each time anew."""
     device = connect(wire, made="Refuses")
     for call in (device.identify, device.read, device.safe):
@@ -280,7 +279,7 @@ def test_104_what_cannot_be_read_back_is_no_actuator(wire, oven):
     assert oven.held["OUTP"] == "0"
 
 
-def test_a_port_that_the_class_wants_otherwise_is_named(golden: Golden):
+def test_a_port_that_the_class_wants_otherwise_is_named(golden):
     """Where nothing answers, it is said which settings the class expects; the line's URL decides them."""
     line = SilentLine()
     line.url = "serial:///dev/ttyUSB0?baud=9600"
@@ -294,12 +293,12 @@ def test_a_serial_instrument_behind_a_device_server_works(wire):
 
 
 @pytest.mark.parametrize("made", ["Furnace", "Sleeper", "Talker", "Refuses", "Absent", "no.such:Module"])
-def test_what_is_not_guaranteed_is_told(made, golden: Golden):
+def test_what_is_not_guaranteed_is_told(made, golden):
     """`check` imports the class and makes one where nobody answers."""
     golden([said for kind in assess(made) for said in kind])
 
 
-def test_a_class_that_nobody_offers_is_not_even_imported(wire, golden: Golden):
+def test_a_class_that_nobody_offers_is_not_even_imported(wire, golden):
     """Neither a module of the system nor a class that a library's module only imports."""
     with pytest.raises(DeviceFault) as refused:
         connect(wire, instrument="antigravity:Module").read(patient())
@@ -309,7 +308,7 @@ def test_a_class_that_nobody_offers_is_not_even_imported(wire, golden: Golden):
     assert assess("common_base.TypeVar")[0]
 
 
-def test_a_property_that_is_not_there_is_told(golden: Golden):
+def test_a_property_that_is_not_there_is_told(golden):
     """A misspelt name, a method, and what can only be read are found before anything is opened."""
     golden([assess("Furnace", set=name)[0] for name in ("powr", "shutdown", "temperature")])
 
@@ -338,7 +337,7 @@ sys.exit(bool({"pyvisa", "pymeasure", "qcodes"} & set(sys.modules)))
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire, golden: Golden):
+def test_check_knows_who_shares_a_line_and_what_an_on_off_device_takes(wire, golden):
     """Devices of one class share a line; a switch takes 0 and 1."""
     switch = connect(wire, set=None, read=None)
     assert [bool(switch._options.misfit(v)) for v in (0.0, 0.5)] == [False, True]

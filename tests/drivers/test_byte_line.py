@@ -22,7 +22,6 @@ from rigctl_drivers.byte_line import TextLine
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import LineUrl
 from tests.drivers.peers import HangUp, PtyPeer, TcpPeer, briefly, cut_lines, patient
-from tests.golden import Golden
 
 CR = b"\r"
 HOLD = "import serial, sys; p = serial.Serial(sys.argv[1], exclusive=True); print('held', flush=True); sys.stdin.read()"
@@ -70,7 +69,7 @@ def test_a_line_may_have_a_terminator_of_two_bytes(serial, echo):
     assert serial.read_line(b"\r\n", patient()) == b"abc"
 
 
-def test_a_partial_line_is_kept(serial, echo, golden: Golden):
+def test_a_partial_line_is_kept(serial, echo, golden):
     """What has come of a line when time is up is named, and belongs to the next call."""
     serial.open()
     echo.say(b"6.0")
@@ -199,20 +198,20 @@ def exclusive(fd) -> bool:
     return struct.unpack("i", fcntl.ioctl(fd, TIOCGEXCL, struct.pack("i", 0))) != (0,)
 
 
-def test_a_port_opened_twice_names_ourselves(line, echo, golden: Golden):
+def test_a_port_opened_twice_names_ourselves(line, echo, golden):
     """A port that this process has open already is refused, and the message says so."""
     line(f"serial://{echo.path}").open()
     with golden.raises(PortUnavailable):
         line(f"serial://{echo.path}").open()
 
 
-def test_a_missing_port_is_unavailable(line, tmp_path, golden: Golden):
+def test_a_missing_port_is_unavailable(line, tmp_path, golden):
     """A port that does not exist is named, with where to look for the ones that do."""
     with golden.raises(PortUnavailable):
         line(f"serial://{tmp_path}/nowhere").open()
 
 
-def test_a_file_is_no_port(line, tmp_path, golden: Golden):
+def test_a_file_is_no_port(line, tmp_path, golden):
     """Something that is not a serial port is refused as such."""
     (tmp_path / "file").write_text("no port")
     with golden.raises(PortUnavailable):
@@ -229,7 +228,7 @@ def test_a_relative_path_counts_from_here(line, echo, tmp_path, monkeypatch):
     assert here.read_line(CR, patient()) == b"hello"
 
 
-def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path, golden: Golden):
+def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path, golden):
     """After a replug the same URL works again, although the port behind it is another."""
     link = tmp_path / "by-id"
     first = peer(PtyPeer, cut_lines(CR), lambda request: [request])
@@ -248,9 +247,7 @@ def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path, golden:
     assert port.read_line(CR, patient()) == b"two"
 
 
-def test_18_a_port_that_is_lost_in_mid_exchange_is_opened_by_the_next_exchange_only(
-    line, peer, tmp_path, golden: Golden
-):
+def test_18_a_port_that_is_lost_in_mid_exchange_is_opened_by_the_next_exchange_only(line, peer, tmp_path, golden):
     """What is said in one exchange is said to one instrument; the next one opens the port, and asks who is there."""
     link = tmp_path / "by-id"
     first, second = (peer(PtyPeer, cut_lines(CR), lambda request: [request]) for _ in range(2))
@@ -277,7 +274,7 @@ def test_18_a_port_that_is_lost_in_mid_exchange_is_opened_by_the_next_exchange_o
     assert port.read_line(CR, patient()) == b"two"
 
 
-def test_a_socket_carries_lines_and_reconnects(line, peer, golden: Golden):
+def test_a_socket_carries_lines_and_reconnects(line, peer, golden):
     """A server that hangs up is a lost connection; the next write opens a new one."""
     calls = []
 
@@ -304,7 +301,7 @@ def test_a_holder_that_cannot_be_found_is_left_out(tmp_path, echo):
     assert holder_of(echo.path, proc=tmp_path / "no proc") == ""
 
 
-def test_a_holder_without_a_lock_is_found_by_its_open_files(tmp_path, echo, golden: Golden):
+def test_a_holder_without_a_lock_is_found_by_its_open_files(tmp_path, echo, golden):
     """A process that has the port open but holds no lock is named too, if nobody holds one."""
     proc = tmp_path / "proc"
     (proc / "4711" / "fd").mkdir(parents=True)

@@ -28,7 +28,6 @@ from rigctl.rig.protocols import (
 )
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import ManualClock, MemoryLine, ScriptedLine
-from tests.golden import Golden
 from tests.simulated import start_sim
 
 CONFIG = yaml.safe_load((Path(__file__).parents[2] / "config" / "greenhouse.yaml").read_text(encoding="utf-8"))
@@ -187,7 +186,7 @@ def check(driver=BoxDriver, device=BoxDevice, **arguments):
     return check_driver(tested, {}, lambda: ScriptedLine(Box()), ManualClock(), **arguments)
 
 
-def test_a_driver_that_keeps_its_promises_passes(golden: Golden):
+def test_a_driver_that_keeps_its_promises_passes(golden):
     """The report lists what the device can do and what was checked."""
     report = check()
     assert report.abilities == ("Sensor", "Actuator", "Meter", "Doser")

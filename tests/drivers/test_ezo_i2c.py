@@ -14,7 +14,6 @@ from rigctl.rig.testing import ManualClock, RecordingLine
 from tests.drivers.circuits import Pump
 from tests.drivers.i2c_parts import Bus, Circuit, sensor
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 CIRCUITS = {
     "pH": ("ezo-ph", {"address": 0x63}, "7.02", 0.9),
@@ -196,7 +195,7 @@ def test_111_stop_needs_no_acquaintance_and_bears_one_fault_of_the_bus(device, b
     assert circuit.heard == ["X"]
 
 
-def test_111_an_answer_to_something_else_is_no_sign_of_a_stop(device, circuit, pump, golden: Golden):
+def test_111_an_answer_to_something_else_is_no_sign_of_a_stop(device, circuit, pump, golden):
     """A circuit that is still answering the question before has not understood `X`."""
     device.ready(soon())
     pump.override["X"] = ["?D,5.00,1", "*OK"]
@@ -214,7 +213,7 @@ def test_112_a_pump_that_lost_power_in_mid_dose_shows_it_by_its_counts(device, p
     assert device.total_volume_ml(soon()).value == 0.0
 
 
-def test_113_another_circuit_is_not_dosed_with(line, clock, bus, golden: Golden):
+def test_113_another_circuit_is_not_dosed_with(line, clock, bus, golden):
     """If a sensor has the pump's address, nothing but the question is sent."""
     wrong = bus.parties[0x67] = Circuit(sensor("pH", "7.02"), clock)
     with golden.raises(IdentityMismatch):
@@ -222,14 +221,14 @@ def test_113_another_circuit_is_not_dosed_with(line, clock, bus, golden: Golden)
     assert wrong.heard == ["i"]
 
 
-def test_113_what_is_no_ezo_circuit_is_said_to_be_none(device, circuit, golden: Golden):
+def test_113_what_is_no_ezo_circuit_is_said_to_be_none(device, circuit, golden):
     """An ADC, say, that acknowledges and answers something."""
     circuit.give = lambda count: b"\x85\x83" * (count // 2)
     with golden.raises(GarbledReply):
         device.identify(soon())
 
 
-def test_113_a_circuit_in_uart_mode_acknowledges_nothing(device, bus, golden: Golden):
+def test_113_a_circuit_in_uart_mode_acknowledges_nothing(device, bus, golden):
     """It is told as somebody who is not there, and what may be the matter."""
     bus.parties.clear()
     with golden.raises(DeviceTimeout):
@@ -275,7 +274,7 @@ def test_a_late_answer_is_not_taken_for_the_next(clock):
 
 
 @pytest.mark.parametrize(("options", "on_i2c"), [({}, True), ({"address": 0x63}, False)])
-def test_an_address_belongs_to_i2c(options, on_i2c, clock, golden: Golden):
+def test_an_address_belongs_to_i2c(options, on_i2c, clock, golden):
     """Without it nothing can be reached there, and on a serial port it means nothing."""
     line = Bus().line(clock) if on_i2c else Registry.installed().open_line("serial:///dev/none", clock)
     with golden.raises(ValueError):

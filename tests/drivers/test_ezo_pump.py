@@ -10,7 +10,6 @@ from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import PtyPeer, cut_lines, soon
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def test_its_rate_is_asked_from_the_pump(device, pump):
 
 
 @pytest.mark.parametrize("rate", ["0.00", "-58.5", "nan"])
-def test_a_rate_that_cannot_be_is_not_taken(device, pump, rate, golden: Golden):
+def test_a_rate_that_cannot_be_is_not_taken(device, pump, rate, golden):
     """Deadlines of doses are reckoned by it: by none at all a dose would never be overdue."""
     pump.override["DC,?"] = [f"?MAXRATE,{rate}", "*OK"]
     with golden.raises(GarbledReply):
@@ -74,7 +73,7 @@ def test_a_dose_is_never_rounded_up(device, wire, volume_ml, sent):
     assert wire.sent[-1] == f"D,{sent}"
 
 
-def test_18_another_circuit_is_not_dosed_with(device, wire, pump, golden: Golden):
+def test_18_another_circuit_is_not_dosed_with(device, wire, pump, golden):
     """If a sensor answers where the pump should be, nothing but the question is sent."""
     pump.override["i"] = ["?I,pH,2.14", "*OK"]
     with golden.raises(IdentityMismatch):
@@ -235,7 +234,7 @@ def test_25_a_stop_without_a_sign_is_sent_again(wire, pump, device, first):
     assert not pump.running
 
 
-def test_25_a_pump_that_is_silent_is_an_error(device, pump, golden: Golden):
+def test_25_a_pump_that_is_silent_is_an_error(device, pump, golden):
     """If there is no sign up to the deadline that `X` arrived, stop() does not pretend."""
     device.ready(soon())
     pump.override["X"] = []
@@ -243,14 +242,14 @@ def test_25_a_pump_that_is_silent_is_an_error(device, pump, golden: Golden):
         device.stop(Deadline.after(0.05))
 
 
-def test_26_a_pump_that_would_dispense_at_power_up_is_not_ready(device, pump, golden: Golden):
+def test_26_a_pump_that_would_dispense_at_power_up_is_not_ready(device, pump, golden):
     """`Dstart` must be zero, and the error says how to make it so."""
     pump.dstart = "10.00"
     with golden.raises(DeviceFault):
         device.ready(soon())
 
 
-def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire, pump, golden: Golden):
+def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire, pump, golden):
     """A pump that refuses `Dstart,?` is usable; a single refusal, which noise may cause, is asked again."""
     pump.override["Dstart,?"] = ["*ER"]
     device.ready(soon())
@@ -262,7 +261,7 @@ def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire
 
 
 @pytest.mark.parametrize("voltage", ["0.00", "9.50", "nan"])
-def test_a_pump_without_motor_supply_is_not_ready(device, pump, voltage, golden: Golden):
+def test_a_pump_without_motor_supply_is_not_ready(device, pump, voltage, golden):
     """`PV,?` below what the motor needs is a fault that names the voltage, before any dose."""
     pump.override["PV,?"] = [f"?PV,{voltage}", "*OK"]
     with golden.raises(DeviceFault):
@@ -342,7 +341,7 @@ def test_a_pump_that_said_it_sleeps_is_woken_by_a_question(wire, pump, device):
     assert pump.running
 
 
-def test_a_dose_that_only_woke_the_pump_is_not_repeated(wire, pump, device, golden: Golden):
+def test_a_dose_that_only_woke_the_pump_is_not_repeated(wire, pump, device, golden):
     """A pump that fell asleep unheard answers a dose with `*WA`: unknown, and not sent again."""
     device.ready(soon())
     wire.answer = Sleeper(pump)
@@ -360,14 +359,14 @@ def test_a_question_that_only_woke_the_pump_is_asked_again(wire, pump, device):
     assert wire.sent[-3:] == ["TV,?", "i", "TV,?"]
 
 
-def test_a_running_pump_is_not_ready(device, pump, golden: Golden):
+def test_a_running_pump_is_not_ready(device, pump, golden):
     """A second dose is not begun while one runs."""
     pump.running = True
     with golden.raises(DeviceFault):
         device.ready(soon())
 
 
-def test_a_dose_whose_reply_is_lost_is_not_repeated(wire, pump, golden: Golden):
+def test_a_dose_whose_reply_is_lost_is_not_repeated(wire, pump, golden):
     """Whatever is asked after a lost reply, the dose itself goes out once, and the total tells."""
     deaf = RecordingLine(wire)
     device = doser(deaf)

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
 from tests.drivers.peers import Overdue, PtyPeer, cut_lines, over_once, soon
-from tests.golden import Golden
 
 
 class Circuit:
@@ -127,7 +126,7 @@ def test_a_circuit_that_says_which_values_it_gives_as_its_data_sheet_prints_it_i
     assert sensor(ScriptedLine(circuit), model=model).identify(soon()).model == model
 
 
-def test_18_another_circuit_gets_no_commands(wire, circuit, golden: Golden):
+def test_18_another_circuit_gets_no_commands(wire, circuit, golden):
     """If another circuit answers, the mismatch names both, and nothing but the question was sent."""
     circuit.answers["i"] = ["?I,EC,2.10", "*OK"]
     with golden.raises(IdentityMismatch):
@@ -135,7 +134,7 @@ def test_18_another_circuit_gets_no_commands(wire, circuit, golden: Golden):
     assert wire.sent == ["i"]
 
 
-def test_a_device_that_refuses_to_say_who_it_is_gets_no_commands(wire, circuit, golden: Golden):
+def test_a_device_that_refuses_to_say_who_it_is_gets_no_commands(wire, circuit, golden):
     """As long as the identity is refused, only the question is sent, however often a reading is asked for."""
     circuit.answers["i"] = ["*ER"]
     device = sensor(wire)
@@ -174,7 +173,7 @@ def test_codes_inside_an_exchange_are_sorted_out(wire, circuit):
     assert device.read(soon()).severity is Severity.NONE
 
 
-def test_22_a_refused_command_is_a_fault(wire, circuit, golden: Golden):
+def test_22_a_refused_command_is_a_fault(wire, circuit, golden):
     """`*ER` is a fault that names device, port and command."""
     circuit.answers["R"] = ["*ER"]
     with golden.raises(DeviceFault):
@@ -201,7 +200,7 @@ def test_a_missing_probe_is_invalid():
     assert (reading.severity, reading.unit) == (Severity.INVALID, "degC")
 
 
-def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(wire, circuit, golden: Golden):
+def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(wire, circuit, golden):
     """Garbage instead of a number fails, and the next reading starts from the identity again."""
     device = sensor(wire)
     circuit.answers["R"] = ["6.0.21", "*OK"]
@@ -212,7 +211,7 @@ def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(w
     assert wire.sent == ["i", "C,0", "R", "i", "C,0", "R"]
 
 
-def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, circuit, golden: Golden):
+def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, circuit, golden):
     """Garbage took the value, *OK came: there is nothing to wait for, and the next reading is good."""
     device = sensor(wire)
     device.read(soon())
@@ -223,7 +222,7 @@ def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, ci
     assert device.read(soon()).value == 6.021
 
 
-def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit, golden: Golden):
+def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit, golden):
     """A circuit with response codes switched off is a timeout that tells the remedy."""
     circuit.answers["i"] = ["?I,pH,2.14"]
     circuit.answers["R"] = ["6.021"]
@@ -235,7 +234,7 @@ def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit, golden: Go
         device.read(soon())
 
 
-def test_one_of_several_fields_is_read(golden: Golden):
+def test_one_of_several_fields_is_read(golden):
     """A conductivity circuit answers several values; `field` chooses, and a missing one is garbled."""
     circuit = Circuit("EC")
     circuit.answers["R"] = ["1413,763,0.7,1.000", "*OK"]
@@ -269,7 +268,7 @@ def test_options_that_do_not_hold_are_refused(options, says):
         EzoSensorDriver.options.model_validate(options)
 
 
-def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer, golden: Golden):
+def test_6_half_a_line_left_over_does_not_spoil_the_next_value(line, peer, golden):
     """A truncated answer is a timeout, and its half does not become part of the next value."""
     circuit = Circuit()
     replies = [b"1"]  # of `1.021\r*OK\r` only this arrives; joined to the next answer it would read 16.021

@@ -11,7 +11,6 @@ from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 
 def circuit(model, **answers):
@@ -42,7 +41,7 @@ def test_a_circuit_says_how_it_is_calibrated(model, answers, said):
     assert device.calibration(soon()) == said
 
 
-def test_an_answer_that_makes_no_sense_is_none(golden: Golden):
+def test_an_answer_that_makes_no_sense_is_none(golden):
     """Half a point, and a slope that is no number."""
     with golden.raises(GarbledReply):
         sensor(circuit("pH", Cal="?CAL,1.5")).calibration(soon())
@@ -50,7 +49,7 @@ def test_an_answer_that_makes_no_sense_is_none(golden: Golden):
         sensor(circuit("pH", Cal="?CAL,1", Slope="?SLOPE,x,100")).calibration(soon())
 
 
-def test_a_pump_is_told_what_was_measured(golden: Golden):
+def test_a_pump_is_told_what_was_measured(golden):
     """Once, to a hundredth of a millilitre; a volume that cannot be is not sent."""
     told = []
 
@@ -99,7 +98,7 @@ def test_a_reading_goes_with_its_temperature(wire, probe):
     assert wire.sent == ["i", "C,0", "RT,24.32", "RT,23.00"]
 
 
-def test_without_any_temperature_there_is_no_reading(wire, probe, golden: Golden):
+def test_without_any_temperature_there_is_no_reading(wire, probe, golden):
     """Nothing is sent, and it says why."""
     probe.take_temperature(broken(wire))
     reading = probe.read(soon())
@@ -124,7 +123,7 @@ def test_an_old_temperature_is_doubtful_then_useless(wire, probe, ago_s, severit
     assert (wire.sent[-1:] == ["RT,24.32"]) == (severity is Severity.MINOR)
 
 
-def test_a_fixed_temperature_and_a_measured_one_exclude_each_other(golden: Golden):
+def test_a_fixed_temperature_and_a_measured_one_exclude_each_other(golden):
     """Which of them counts would be anybody's guess."""
     options = {"model": "pH", "temperature_c": 20.0, "compensate": {"temperature": "tank_temp"}}
     with golden.raises(ValidationError):

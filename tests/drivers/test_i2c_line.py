@@ -14,7 +14,6 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.testing import ManualClock
 from tests.drivers.i2c_parts import Bus
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def test_a_bus_that_another_process_has_locked_is_refused(node):
 
 
 @pytest.mark.parametrize("code", ["ENXIO", "EREMOTEIO", "ETIMEDOUT", "EAGAIN", "EIO", "EBUSY"])
-def test_what_the_kernel_says_of_an_exchange_leaves_it_unknown(code, golden: Golden):
+def test_what_the_kernel_says_of_an_exchange_leaves_it_unknown(code, golden):
     """Nobody acknowledged, or the bus is disturbed: never a refusal."""
     bus = Bus()
     line = bus.line()

@@ -13,7 +13,6 @@ from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.registers import float_step
 from rigctl_drivers.scpi_instrument import ScpiOptions
 from rigctl_drivers.sdm_meter import SdmOptions
-from tests.golden import Golden
 
 
 def modbus(**options):
@@ -41,7 +40,7 @@ def test_every_word_is_claimed_as_part_of_its_number():
     }
 
 
-def test_what_registers_cannot_hold_is_named(golden: Golden):
+def test_what_registers_cannot_hold_is_named(golden):
     """By register, or because it is a switch."""
     narrow = modbus(write={"at": 2, "type": "int16", "scale": 0.01}, release_value=-400, safe_value=1)
     switch = modbus(enable={"coil": 0})

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import ActuatorState, Deadline, Pace
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import HangUp, ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, exception, late, lost, patient
-from tests.golden import Golden
 
 WRITE = {"at": 10, "type": "uint16"}
 VALVE = {"write": WRITE, "enable": {"coil": 3}}
@@ -54,7 +53,7 @@ def test_1_a_setpoint_whose_answer_is_lost_is_read_back_and_put_in_force(rtu, un
     assert (unit.words[(3, 10)], unit.coils[3]) == (7, True)
 
 
-def test_1_a_setpoint_that_did_not_arrive_is_not_put_in_force(rtu, unit, golden: Golden):
+def test_1_a_setpoint_that_did_not_arrive_is_not_put_in_force(rtu, unit, golden):
     """If the register holds something else, the call fails: nothing is written twice, and the coil stays open."""
     unit.deaf_to = {6}
     with golden.raises(DeviceTimeout):
@@ -75,7 +74,7 @@ def test_1_a_lost_answer_to_the_coil_is_left_to_the_read_back(rtu, unit):
 
 @pytest.mark.parametrize("setpoint", [99, 7])
 def test_a_setpoint_is_not_put_in_force_by_a_unit_that_restarted_before(
-    peer, line, unit, setpoint, monkeypatch, golden: Golden
+    peer, line, unit, setpoint, monkeypatch, golden
 ):
     """It hangs up once it has the setpoint; put in force is what it holds then only if that is what was sent."""
 
@@ -151,7 +150,7 @@ def test_what_is_not_a_neighbour_is_read_back_by_itself(wire):
     assert wire.traffic == asked + 1
 
 
-def test_an_enabling_register_that_holds_neither_value_is_a_fault(wire, golden: Golden):
+def test_an_enabling_register_that_holds_neither_value_is_a_fault(wire, golden):
     """Neither on nor off is not taken for released."""
     made = device(wire, **BY_REGISTER)
     with golden.raises(DeviceFault):
@@ -209,7 +208,7 @@ def test_only_those_who_can_go_together_have_a_group(wire):
 
 
 @pytest.mark.parametrize("code", [1, 2, 3])
-def test_a_unit_that_refuses_such_frames_is_not_asked_again(rtu, unit, code, golden: Golden):
+def test_a_unit_that_refuses_such_frames_is_not_asked_again(rtu, unit, code, golden):
     """After a refusal each is told by itself, and none of the group offers to go together any more."""
     group = relays(rtu, 4, 5)
     unit.faults = [exception(code)]
@@ -230,7 +229,7 @@ def test_a_gateway_that_fails_once_is_asked_again(rtu, unit):
     assert group[0].safe_group() is not None
 
 
-def test_a_lost_answer_keeps_no_other_frame_from_leaving(peer, line, unit, golden: Golden):
+def test_a_lost_answer_keeps_no_other_frame_from_leaving(peer, line, unit, golden):
     """All frames of a group are sent though the first has no answer, without waiting for the line's silence."""
     end = peer(PtyPeer, cut_rtu, unit.rtu)
     made = line(f"modbus_rtu://{end.path}?baud=9600&echo=no&quiet=60")

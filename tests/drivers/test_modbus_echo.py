@@ -8,7 +8,6 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import PtyPair, PtyPeer, cut_rtu, dribbled, exception, patient, soon, unwarned
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -53,7 +52,7 @@ def test_77_behind_an_echo_everything_works(adapter, unit, echo, first):
 
 @pytest.mark.parametrize("echo", ["auto", pytest.param("yes", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("function", ["05", *(pytest.param(f, marks=pytest.mark.slow) for f in WRITES if f != "05")])
-def test_77_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function, golden: Golden):
+def test_77_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function, golden):
     """Only the echo comes back, and that is a timeout that says so, be it the first thing that is ever sent."""
     line = adapter(echo, cut=True)
     for _ in range(2):
@@ -113,7 +112,7 @@ def test_a_unit_that_refuses_that_question_is_written_to(plain, unit):
     assert unit.coils[6] is True
 
 
-def test_77_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit, golden: Golden):
+def test_77_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit, golden):
     """If the unit leaves the question unanswered, the write goes out at once, but only a read-back can tell."""
     unit.deaf_to = {1}
     with golden.raises(DeviceTimeout):

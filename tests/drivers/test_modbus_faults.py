@@ -28,7 +28,6 @@ from tests.drivers.peers import (
     questions,
     truncated,
 )
-from tests.golden import Golden
 
 QUIET = "quiet=0.05&echo=no"
 
@@ -74,7 +73,7 @@ def test_5_6_8_a_spoilt_answer_is_asked_for_again(rtu, unit, fault):
 
 
 @pytest.mark.parametrize("fault", [flipped, truncated], ids=lambda f: f.__name__)
-def test_5_6_an_answer_that_stays_spoilt_is_no_value(rtu, unit, fault, golden: Golden):
+def test_5_6_an_answer_that_stays_spoilt_is_no_value(rtu, unit, fault, golden):
     """After a few tries a read fails as garbled, showing what came; the line then works again."""
     unit.faults = [fault] * 3
     with golden.raises(GarbledReply):
@@ -105,7 +104,7 @@ def test_a_lost_read_is_asked_again_if_time_allows(rtu, unit):
 
 
 @pytest.mark.parametrize("which", ["rtu", "tcp"])
-def test_2_when_all_replies_are_lost_a_read_times_out(request, unit, which, golden: Golden):
+def test_2_when_all_replies_are_lost_a_read_times_out(request, unit, which, golden):
     """With no answer at all a read is a timeout that says what to check, after at most two questions."""
     unit.faults = [lost] * 9
     with golden.raises(DeviceTimeout):
@@ -136,7 +135,7 @@ def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
     assert [pdu[0] for pdu in unit.pdus] == [5, 1]
 
 
-def test_4_a_stale_echo_is_no_confirmation(rtu, unit, golden: Golden):
+def test_4_a_stale_echo_is_no_confirmation(rtu, unit, golden):
     """A write answered by the echo of an older one is garbled, not successful."""
     body = bytes([1, 6, 0, 7, 0, 1])
     unit.faults = [lambda _: [body + crc16(body)]]
@@ -145,7 +144,7 @@ def test_4_a_stale_echo_is_no_confirmation(rtu, unit, golden: Golden):
     assert len(unit.pdus) == 1
 
 
-def test_4_a_stale_coil_echo_is_no_confirmation(rtu, unit, golden: Golden):
+def test_4_a_stale_coil_echo_is_no_confirmation(rtu, unit, golden):
     """A coil write answered by an echo of the opposite value is garbled."""
     body = bytes([1, 5, 0, 6, 0, 0])
     unit.faults = [lambda _: [body + crc16(body)]]
@@ -227,7 +226,7 @@ def test_10_a_busy_device_is_asked_again(rtu, unit, code):
     assert rtu.read_retries == 3
 
 
-def test_10_a_device_that_stays_busy_is_given_up(rtu, unit, golden: Golden):
+def test_10_a_device_that_stays_busy_is_given_up(rtu, unit, golden):
     """The number of questions to a busy device is bounded."""
     unit.faults = [exception(6)] * 99
     with golden.raises(DeviceBusy):
@@ -266,21 +265,21 @@ def test_10_a_write_to_a_busy_device_is_not_repeated(rtu, unit):
     assert len(unit.pdus) == 1
 
 
-def test_12_another_unit_s_answer_is_rejected(rtu, unit, golden: Golden):
+def test_12_another_unit_s_answer_is_rejected(rtu, unit, golden):
     """An answer from another unit is garbled and names who seems to have sent it."""
     unit.faults = [from_unit(9)] * 3
     with golden.raises(GarbledReply):
         rtu.read_registers(1, "input", 2, 1, patient())
 
 
-def test_12_another_unit_s_answer_is_rejected_on_tcp(tcp, unit, golden: Golden):
+def test_12_another_unit_s_answer_is_rejected_on_tcp(tcp, unit, golden):
     """The same over TCP."""
     unit.faults = [lambda reply: [reply[:6] + b"\x09" + reply[7:]]] * 3
     with golden.raises(GarbledReply):
         tcp.read_registers(1, "input", 2, 1, Deadline.after(0.3))
 
 
-def test_13_a_reset_in_mid_write_is_not_resent(peer, line, unit, golden: Golden):
+def test_13_a_reset_in_mid_write_is_not_resent(peer, line, unit, golden):
     """If the connection breaks during a write, the outcome is unknown, and the next read finds out on a new one."""
     end = peer(TcpPeer, cut_mbap, lambda request: hang_up(unit, request))
     tcp = line(f"modbus_tcp://127.0.0.1:{end.port}")
@@ -325,7 +324,7 @@ def hang_up_after(unit: ModbusUnit, request: bytes):
     return unit.tcp(request)
 
 
-def test_15_a_server_that_is_down_is_not_hammered(line, golden: Golden):
+def test_15_a_server_that_is_down_is_not_hammered(line, golden):
     """Nothing listens: the error says so and when the next try is due; the pause doubles, up to 10 s."""
     tcp = line("modbus_tcp://127.0.0.1:1")
     with golden.raises(PortUnavailable):

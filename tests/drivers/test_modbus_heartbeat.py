@@ -8,7 +8,6 @@ from rigctl.errors import DeviceFault
 from rigctl.rig.testing import MemoryLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap, soon
-from tests.golden import Golden
 
 VALVE = {"enable": {"coil": 1}, "heartbeat": {"at": 100, "every_s": 1.0, "timeout_at": 101}}
 
@@ -63,7 +62,7 @@ def test_a_watchdog_that_is_off_or_has_no_sane_time_is_refused(memory, raw, said
         assert not said
 
 
-def test_a_heartbeat_that_the_device_does_not_keep_is_refused(memory, golden: Golden):
+def test_a_heartbeat_that_the_device_does_not_keep_is_refused(memory, golden):
     """Somebody else writes the register, or nobody listens there."""
     made = valve(memory)
     made.heart.beat(soon())
@@ -72,7 +71,7 @@ def test_a_heartbeat_that_the_device_does_not_keep_is_refused(memory, golden: Go
         made.heart.check(soon())
 
 
-def test_one_device_feeds_the_watchdog_of_its_unit(memory, golden: Golden):
+def test_one_device_feeds_the_watchdog_of_its_unit(memory, golden):
     """The others of the unit are guarded with it; the register is claimed, so no other may write it."""
     options = ModbusRegisterDriver.options.model_validate
     assert options(VALVE).watchdog() == ("unit 1", True)

@@ -7,7 +7,6 @@ import pytest
 from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, briefly, cut_mbap, cut_rtu, late, lost, patient
-from tests.golden import Golden
 
 
 def test_3_a_late_reply_does_not_answer_the_next_request(slow_rtu, unit):
@@ -139,7 +138,7 @@ def test_on_tcp_a_connection_that_stays_silent_is_left(line, unit, tcp):
     assert (unit.coils[9], tcp.connections) == (True, 2)
 
 
-def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp, golden: Golden):
+def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp, golden):
     """The answer to the same command sent before, arriving now, does not confirm the second, whose own was lost."""
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
     unit.faults = [late(0.4), lost]
@@ -151,7 +150,7 @@ def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp, golden: G
     assert (len(unit.pdus), tcp.connections) == (2, 1)
 
 
-def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(line, unit, tcp, golden: Golden):
+def test_on_tcp_an_answer_without_number_confirms_nothing_while_another_is_owed(line, unit, tcp, golden):
     """Some servers answer everything as transaction 0: the late answer to the same command sent before looks alike."""
     unnumbered = lambda reply: [bytes(2) + reply[2:]]  # noqa: E731 - a fault
     made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")

@@ -13,7 +13,6 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.testing import MemoryLine, RecordingLine
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 READ = {"register": "input", "at": 4, "type": "int16", "scale": 0.01}
 WRITE = {"at": 10, "type": "int16", "scale": 0.5, "offset": 2.0}
@@ -88,7 +87,7 @@ def test_options_that_do_not_fit_together_are_refused(options, says):
 
 
 @pytest.mark.parametrize("url", ["modbus_rtu://port", "rtu_tcp://host", "modbus_tcp://host"])
-def test_the_broadcast_is_no_address_on_rtu(clock, url, golden: Golden):
+def test_the_broadcast_is_no_address_on_rtu(clock, url, golden):
     """Every unit would obey it, and none answers; over TCP it is that of devices without units."""
     wire, options = Registry.installed().open_line(url, clock), ModbusRegisterDriver.options(address=0, read=READ)
     if url.startswith("modbus_tcp"):
@@ -152,7 +151,7 @@ def test_an_error_code_is_one_with_and_without_its_sign(wire, memory, kind, word
     assert reading.severity is Severity.INVALID
 
 
-def test_error_codes_are_invalid(wire, memory, golden: Golden):
+def test_error_codes_are_invalid(wire, memory, golden):
     """A raw value declared as an error code is INVALID and named; its neighbour is a value."""
     made = device(wire, read={**READ, "error_codes": [32767]})
     memory.cells[(1, "input", 4)] = 32767
@@ -201,7 +200,7 @@ def test_safe_is_released_or_the_safe_value(wire):
     assert made.read_back(soon()) == ActuatorState(True, 4.0)
 
 
-def test_an_on_off_device_takes_0_or_1(wire, golden: Golden):
+def test_an_on_off_device_takes_0_or_1(wire, golden):
     """With only a coil, 1 switches on, 0 off, and anything else is refused before it is sent."""
     made = device(wire, enable={"coil": 3})
     made.apply(1.0, soon())
@@ -214,14 +213,14 @@ def test_an_on_off_device_takes_0_or_1(wire, golden: Golden):
 
 
 @pytest.mark.parametrize("setpoint", [1e6, math.nan, -math.inf])
-def test_a_setpoint_that_does_not_fit_is_not_sent(wire, setpoint, golden: Golden):
+def test_a_setpoint_that_does_not_fit_is_not_sent(wire, setpoint, golden):
     """A value the register cannot hold is refused, not wrapped."""
     with golden.raises(DeviceFault):
         device(wire, write=WRITE, enable={"coil": 3}).apply(setpoint, soon())
     assert wire.sent == []
 
 
-def test_18_an_identity_register_tells_devices_apart(wire, memory, golden: Golden):
+def test_18_an_identity_register_tells_devices_apart(wire, memory, golden):
     """With `identity`, another value in the register is a mismatch; without, any unit that answers is taken."""
     options = {"enable": {"coil": 3}, "identity": {"at": 99, "value": 1234}}
     with golden.raises(IdentityMismatch):

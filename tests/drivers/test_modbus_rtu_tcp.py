@@ -20,7 +20,6 @@ from tests.drivers.peers import (
     patient,
     unwarned,
 )
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -52,14 +51,14 @@ def test_after_a_timeout_the_line_is_silent_as_a_serial_one(over_tcp, unit, serv
     assert server.connections == 1
 
 
-def test_another_unit_s_answer_is_named(over_tcp, unit, golden: Golden):
+def test_another_unit_s_answer_is_named(over_tcp, unit, golden):
     """The unit stands first in the frame, as on a serial line."""
     unit.faults = [from_unit(9)] * 3
     with golden.raises(GarbledReply):
         over_tcp.read_registers(1, "input", 2, 1, patient())
 
 
-def test_a_connection_that_breaks_is_opened_again(peer, line, unit, golden: Golden):
+def test_a_connection_that_breaks_is_opened_again(peer, line, unit, golden):
     """A write during which it breaks is not sent again; the next read goes over a new connection."""
 
     def answer(request):

@@ -19,7 +19,6 @@ from rigctl.rig.values import News
 from rigctl_drivers.mqtt_device import MqttDriver
 from tests.drivers.brokers import Broker, eventually, options
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 pytestmark = pytest.mark.slow
 
@@ -139,7 +138,7 @@ def test_fault_94_what_the_broker_has_kept_is_no_answer(broker, there):
     eventually(lambda: meter.total(soon()).value == 1.234)
 
 
-def test_fault_94_a_command_that_the_broker_keeps_is_found_before_anything_is_driven(broker, there, golden: Golden):
+def test_fault_94_a_command_that_the_broker_keeps_is_found_before_anything_is_driven(broker, there, golden):
     """It would reach the plug whenever it comes back: it is not switched on before somebody has deleted it."""
     plug = broker.plug("tasmota", "heater")
     broker.say("cmnd/heater/POWER1", "ON", kept=True)
@@ -156,7 +155,7 @@ def test_fault_94_a_command_that_the_broker_keeps_is_found_before_anything_is_dr
     plug.is_(on=True)
 
 
-def test_fault_95_who_connects_under_our_name_is_named(broker, there, golden: Golden):
+def test_fault_95_who_connects_under_our_name_is_named(broker, there, golden):
     """The broker hangs up on us: a name that could be another's is suspected, and the line is opened again."""
     plug = broker.plug("tasmota", "heater")
     switch, line = there(HEATER, "?client=shelf")
@@ -198,7 +197,7 @@ async def test_fault_96_a_plug_is_off_after_a_power_cut_and_is_guarded_anew(brok
 
 
 @pytest.mark.parametrize(("kind", "given"), [("tasmota", HEATER), ("shelly", RELAY)])
-def test_fault_97_a_plug_that_forgets_its_auto_off_is_not_driven(broker, there, golden: Golden, kind, given):
+def test_fault_97_a_plug_that_forgets_its_auto_off_is_not_driven(broker, there, golden, kind, given):
     """What it reads back is not what was set: nothing is switched on; while it is on, feeding it says so."""
     plug = broker.plug(kind, given["name"])
     switch, _ = there(given)
@@ -233,7 +232,7 @@ def test_fault_97_feeding_a_plug_keeps_it_on_and_never_switches_it_on(broker, th
     plug.is_(on=False)  # nobody feeds it
 
 
-def test_fault_98_a_value_that_stops_arriving_is_invalid(broker, there, golden: Golden):
+def test_fault_98_a_value_that_stops_arriving_is_invalid(broker, there, golden):
     """It counts for `max_age_s` from its arrival, and no longer; not at all once the device's last will is told."""
     node = broker.plug("esphome", "node")
     sensor, _ = there(WATER, max_age_s=1)
@@ -265,7 +264,7 @@ def test_a_question_to_a_plug_that_is_gone_tells_its_last_will(broker, there):
     assert deadline.remaining_s > 0
 
 
-def test_a_device_that_refuses_is_quoted(broker, there, golden: Golden):
+def test_a_device_that_refuses_is_quoted(broker, there, golden):
     """A relay that it does not have is a fault, in its own words."""
     broker.plug("shelly", "relay")
     switch, _ = there(RELAY, channel=3)
@@ -311,7 +310,7 @@ def test_noise_is_no_state(broker, there):
         switch.read_back(soon())
 
 
-def test_who_may_use_the_broker_is_said_outside_the_url(tmp_path, monkeypatch, golden: Golden):
+def test_who_may_use_the_broker_is_said_outside_the_url(tmp_path, monkeypatch, golden):
     """The password comes from a file or the environment; a wrong one is refused, one in the URL is not taken."""
     import subprocess
 

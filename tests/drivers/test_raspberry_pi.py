@@ -16,7 +16,6 @@ from rigctl.rig.testing import ManualClock
 from rigctl_drivers import gpio, gpio_line
 from tests.drivers.i2c_parts import Adc, Bus, Chip
 from tests.drivers.peers import soon
-from tests.golden import Golden
 
 ID = "28-0316a2795a3d"
 GOOD = "72 01 4b 46 7f ff 0e 10 57"
@@ -69,7 +68,7 @@ def test_a_voltage_becomes_a_reading(clock, options, value):
 @pytest.mark.parametrize(
     ("volts", "options"), [(4.2, {}), (-4.2, {}), (0.4, {"least_v": 0.54}), (3.3, {"most_v": 3.15})]
 )
-def test_what_cannot_be_true_is_invalid(clock, volts, options, golden: Golden):
+def test_what_cannot_be_true_is_invalid(clock, volts, options, golden):
     """Beyond the range, and a current loop whose wire is broken."""
     _, device = adc(clock, {"input": "0", **options}, in0=volts)
     reading = device.read(soon())
@@ -77,7 +76,7 @@ def test_what_cannot_be_true_is_invalid(clock, volts, options, golden: Golden):
     golden(reading.detail)
 
 
-def test_another_who_uses_it_is_noticed(clock, golden: Golden):
+def test_another_who_uses_it_is_noticed(clock, golden):
     """It does not hold what it was sent: the count may be of another input."""
     part, device = adc(clock, {"input": "0"}, in0=1.0, in1=2.0)
     part.meddled = 1 << 12
@@ -141,7 +140,7 @@ def test_a_temperature_is_read(w1):
     ],
     ids=["power-on", "shorted", "too hot", "too cold"],
 )
-def test_what_no_thermometer_measured_is_invalid(w1, said, golden: Golden):
+def test_what_no_thermometer_measured_is_invalid(w1, said, golden):
     """The value after a power cut, a shorted wire (whose checksum is right), and what is out of range."""
     reading = made("ds18b20", {"id": ID}, w1(**said)).read(soon())
     assert reading.severity is Severity.INVALID
@@ -156,7 +155,7 @@ def test_a_wrong_checksum_is_no_value(w1, said):
         device.read(soon())
 
 
-def test_a_thermometer_that_is_unplugged_is_silent(w1, golden: Golden):
+def test_a_thermometer_that_is_unplugged_is_silent(w1, golden):
     """Its folder is gone."""
     device = made("ds18b20", {"id": "28-000000000000"}, w1())
     with golden.raises(DeviceTimeout):
@@ -213,7 +212,7 @@ def test_what_a_dead_process_left_on_is_read_before_it_is_driven(chip):
     assert not chip.levels["17"]
 
 
-def test_a_line_that_does_not_follow_is_a_fault(chip, golden: Golden):
+def test_a_line_that_does_not_follow_is_a_fault(chip, golden):
     """Shorted to ground, say: what was sent is not taken for what holds."""
     relay = made("gpio-relay", {"line": 17}, line())
     transfer = chip.transfer
@@ -242,7 +241,7 @@ def test_an_open_float_switch_reads_0_and_a_closed_one_1(chip):
     ("code", "kind"),
     [("EBUSY", DeviceFault), ("EINVAL", DeviceFault), ("EIO", DeviceTimeout), ("ENODEV", PortUnavailable)],
 )
-def test_what_the_kernel_says_of_a_line(chip, code, kind, golden: Golden):
+def test_what_the_kernel_says_of_a_line(chip, code, kind, golden):
     """A line in use or not there closes no chip: that would let go of the others."""
     relay = made("gpio-relay", {"line": 17}, line())
     chip.error = getattr(errno, code)
@@ -251,7 +250,7 @@ def test_what_the_kernel_says_of_a_line(chip, code, kind, golden: Golden):
 
 
 @pytest.mark.parametrize("kept", ["", "Y", "N"])
-def test_check_says_what_becomes_of_a_relay_when_rigctl_dies(monkeypatch, tmp_path, kept, golden: Golden):
+def test_check_says_what_becomes_of_a_relay_when_rigctl_dies(monkeypatch, tmp_path, kept, golden):
     """As far as this computer says how its lines behave."""
     folder = tmp_path / "pinctrl_bcm2835" / "parameters"
     folder.mkdir(parents=True)

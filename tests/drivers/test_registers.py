@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl_drivers.registers import decode, encode, width
-from tests.golden import Golden
 
 ORDERS = ("ABCD", "BADC", "CDAB", "DCBA")
 # 123.456 is 42F6E979 as IEEE 754 single: A=42 B=F6 C=E9 D=79. 305419896 is 12345678.
@@ -96,7 +95,7 @@ def test_what_does_not_fit_is_refused(value, kind, says):
 
 
 @pytest.mark.parametrize("words", [[1], [1, 2, 3], [70000, 0], [-1, 0]])
-def test_the_wrong_registers_are_refused(words, golden: Golden):
+def test_the_wrong_registers_are_refused(words, golden):
     """Too few, too many or too large registers make no number."""
     with golden.raises(ValueError):
         decode(words, "float32")

@@ -12,7 +12,6 @@ from rigctl.errors import BrokenPlugin, UnknownPlugin
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import SilentLine
 from tests.config.test_schema import shipped
-from tests.golden import Golden
 
 SHIPPED = {"modbus", "ezo", "ezo-pmp", "scpi", "sdm120", "sdm630"}
 
@@ -47,7 +46,7 @@ def test_a_driver_s_name_is_its_entry_point():
     assert {name: registry.driver(name).name for name in SHIPPED} == {name: name for name in SHIPPED}
 
 
-def test_an_unknown_driver_names_the_nearest(golden: Golden):
+def test_an_unknown_driver_names_the_nearest(golden):
     """A misspelt driver is an error that names the one that was meant, and all there are."""
     with golden.raises(UnknownPlugin):
         shipped().driver("ezo_pmp")
@@ -83,7 +82,7 @@ def test_a_broken_third_party_takes_no_other_down(third_party, point, code, says
     assert set(found.values()) == {None}
 
 
-def test_options_must_be_device_options(third_party, golden: Golden):
+def test_options_must_be_device_options(third_party, golden):
     """A driver whose options are no DeviceOptions is broken, not half usable."""
     code = (
         "from rigctl import Driver\nclass Half(Driver):\n    name = summary = 'x'\n    schemes = ('serial',)\n"
@@ -94,7 +93,7 @@ def test_options_must_be_device_options(third_party, golden: Golden):
         Registry.installed().driver("bad")
 
 
-def test_a_broken_line_scheme_is_named(third_party, clock, golden: Golden):
+def test_a_broken_line_scheme_is_named(third_party, clock, golden):
     """The same for lines."""
     third_party("bad = no_such_module:open", group="rigctl.lines")
     with golden.raises(BrokenPlugin):

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, cut_lines, over_once, soon
-from tests.golden import Golden
 
 
 class Instrument:
@@ -54,7 +53,7 @@ def test_identity_is_taken_apart(wire):
     assert camera(wire).identify(soon()) == Identity("GC-1", firmware="1.7", serial="0042")
 
 
-def test_18_another_model_is_a_mismatch(wire, instrument, golden: Golden):
+def test_18_another_model_is_a_mismatch(wire, instrument, golden):
     """Another instrument on the port is named, with the one expected."""
     instrument.identity = "Acme,DMM-7,1,1"
     with golden.raises(IdentityMismatch):
@@ -62,7 +61,7 @@ def test_18_another_model_is_a_mismatch(wire, instrument, golden: Golden):
     assert camera(wire, model=None).identify(soon()).model == "DMM-7"
 
 
-def test_an_identity_without_model_is_garbled(wire, instrument, golden: Golden):
+def test_an_identity_without_model_is_garbled(wire, instrument, golden):
     """An answer that is no identity is not taken for one."""
     instrument.identity = "hello"
     with golden.raises(GarbledReply):
@@ -122,7 +121,7 @@ def test_78_an_error_is_an_error_however_it_is_written(wire, instrument, entry, 
     assert device.read(soon()).valid
 
 
-def test_78_a_bare_number_may_be_a_late_reading(wire, instrument, golden: Golden):
+def test_78_a_bare_number_may_be_a_late_reading(wire, instrument, golden):
     """After a query without answer a number alone is not taken for an error code, nor for an empty queue."""
     device = camera(wire)
     device.read(soon())
@@ -141,7 +140,7 @@ def test_it_says_whether_it_is_simulated(wire, instrument):
     assert camera(wire).simulated(soon())
 
 
-def test_errors_of_the_query_are_a_fault(wire, instrument, golden: Golden):
+def test_errors_of_the_query_are_a_fault(wire, instrument, golden):
     """An error queued by the measurement fails it with the instrument's own words."""
     device = camera(wire)
     device.read(soon())
@@ -150,13 +149,13 @@ def test_errors_of_the_query_are_a_fault(wire, instrument, golden: Golden):
         device.read(soon())
 
 
-def test_a_query_the_instrument_does_not_know_is_a_fault(wire, golden: Golden):
+def test_a_query_the_instrument_does_not_know_is_a_fault(wire, golden):
     """A mistyped query gets no answer; the error queue says why, so the user reads that instead of a timeout."""
     with golden.raises(DeviceFault):
         camera(wire, query="MEAS:GROWL?").read(soon())
 
 
-def test_without_error_queue_silence_is_a_timeout(wire, golden: Golden):
+def test_without_error_queue_silence_is_a_timeout(wire, golden):
     """Instruments that do not know `SYST:ERR?` are not asked for it."""
     with golden.raises(DeviceTimeout):
         camera(wire, query="MEAS:GROWL?", check_errors=False).read(soon())
@@ -164,7 +163,7 @@ def test_without_error_queue_silence_is_a_timeout(wire, golden: Golden):
 
 
 @pytest.mark.parametrize("value", ["", "2.5 cm2", "1,2"])
-def test_what_is_no_number_is_garbled(wire, instrument, value, golden: Golden):
+def test_what_is_no_number_is_garbled(wire, instrument, value, golden):
     """Only a number is a reading."""
     instrument.value = [value]
     with golden.raises(GarbledReply):

@@ -14,7 +14,6 @@ from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Sensor
 from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from tests.drivers.peers import PtyPeer, cut_lines, soon
-from tests.golden import Golden
 from tests.simulated import start_sim
 
 SWITCH = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
@@ -105,7 +104,7 @@ def test_released_is_switched_off(wire, supply):
     assert not supply.on
 
 
-def test_a_refused_setpoint_is_a_fault_and_not_switched_on(wire, supply, golden: Golden):
+def test_a_refused_setpoint_is_a_fault_and_not_switched_on(wire, supply, golden):
     """An error after the value is raised in the instrument's own words, and what is off stays off."""
     with golden.raises(DeviceFault):
         connect(wire).apply(31.0, soon())
@@ -140,7 +139,7 @@ def test_1_a_lost_answer_to_a_setpoint_is_settled_by_reading_back(line, peer, su
     assert end.requests.count(b"VOLT 5.0\n") == end.requests.count(b"OUTP ON\n") == 1
 
 
-def test_1_a_lost_setpoint_is_not_switched_on(wire, supply, golden: Golden):
+def test_1_a_lost_setpoint_is_not_switched_on(wire, supply, golden):
     """If the instrument holds something else than was sent, it is unknown what arrived, and nothing more is sent."""
     device = connect(wire)
     device.release(soon())
@@ -181,7 +180,7 @@ def test_what_is_sent_with_few_decimals_is_released_all_the_same(wire):
 
 
 @pytest.mark.parametrize(("safe_value", "on"), [(None, False), (0.0, False), (1.0, True)])
-def test_a_switch_alone_takes_0_or_1(wire, supply, safe_value, on, golden: Golden):
+def test_a_switch_alone_takes_0_or_1(wire, supply, safe_value, on, golden):
     """On is 1, off is 0 and released; anything else is refused and not sent."""
     device = connect(wire, set=None, confirm=None, safe_value=safe_value)
     for value in (1.0, 0.0):
@@ -203,7 +202,7 @@ def test_a_setpoint_is_written_as_the_instrument_wants_it(wire):
 
 
 @pytest.mark.parametrize("answer", ["", "2", "YES"])
-def test_a_switch_that_says_neither_on_nor_off_is_garbled(wire, supply, answer, golden: Golden):
+def test_a_switch_that_says_neither_on_nor_off_is_garbled(wire, supply, answer, golden):
     """Only 1, 0, ON and OFF tell a state."""
     wire.answer = lambda command: [answer] if command == "OUTP?" else supply(command)
     with golden.raises(GarbledReply):
@@ -220,7 +219,7 @@ def test_a_setpoint_that_is_none_is_garbled(wire, supply, answer):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_number_is_not_sent(wire, value, golden: Golden):
+def test_what_is_no_number_is_not_sent(wire, value, golden):
     """A setpoint is a finite number."""
     with golden.raises(DeviceFault):
         connect(wire).apply(value, soon())
@@ -285,7 +284,7 @@ def test_options_that_do_not_fit_together_are_refused(options, says):
 @pytest.mark.parametrize(
     "form", ["{value:999999999}", "{value:.999999999f}", "{value.__class__}", "{value!r:>99999999}", "{value:{value}}"]
 )
-def test_a_setpoint_is_written_in_a_form_of_numbers(form, golden: Golden):
+def test_a_setpoint_is_written_in_a_form_of_numbers(form, golden):
     """No template takes the memory or looks into Python."""
     with golden.raises(ValidationError):
         ScpiDriver.options.model_validate({"set": f"VOLT {form}", "confirm": "VOLT?", "release_value": 0})

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ManualClock, MemoryLine
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver
 from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, exception, soon
-from tests.golden import Golden
 
 
 def mains(clock=None, **values) -> MemoryLine:
@@ -64,7 +63,7 @@ def test_40_41_a_count_that_cannot_be_is_invalid(kwh):
     assert math.isnan(reading.value)
 
 
-def test_41_swapped_words_are_noticed(golden: Golden):
+def test_41_swapped_words_are_noticed(golden):
     """A meter with the other word order does not look like mains."""
     line = mains()
     for address in (0x00, 0x46):
@@ -98,7 +97,7 @@ def test_69_a_meter_that_counts_in_another_unit_is_refused(says, declared):
         meter(line, Sdm630Driver, counts_in=declared).identify(soon())
 
 
-def test_69_a_unit_switch_under_way_stops_the_next_count(golden: Golden):
+def test_69_a_unit_switch_under_way_stops_the_next_count(golden):
     """Switched between two counts, the meter gives no count any more, but a fault that says what to do."""
     line = mains()
     device = meter(line, Sdm630Driver)
@@ -131,7 +130,7 @@ def test_a_meter_without_these_registers_is_taken_and_not_asked_again(peer, line
 
 
 @pytest.mark.parametrize("code", [0x04, 0x0A, 0x0B])
-def test_69_trouble_on_the_way_does_not_hide_in_what_a_meter_counts(peer, line, code, golden: Golden):
+def test_69_trouble_on_the_way_does_not_hide_in_what_a_meter_counts(peer, line, code, golden):
     """A gateway that reaches the meter the second time only has not said that it has no such register."""
     words = dict(zip(((4, 0), (4, 1)), struct.unpack(">HH", struct.pack(">f", 230.0)), strict=True))
     words |= dict(zip(((4, 0x46), (4, 0x47)), struct.unpack(">HH", struct.pack(">f", 50.0)), strict=True))

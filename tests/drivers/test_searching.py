@@ -26,7 +26,6 @@ from tests.drivers.peers import (
     cut_rtu,
     unwarned,
 )
-from tests.golden import Golden
 
 UNITS = tuple(range(1, 5))
 READS = {1, 2, 3, 4, 0x2B}
@@ -286,13 +285,13 @@ def test_a_serial_port_is_asked_in_text_first_and_then_at_the_usual_settings():
     )
 
 
-def test_what_is_no_place_is_refused(golden: Golden):
+def test_what_is_no_place_is_refused(golden):
     """It says what a place can be."""
     with golden.raises(ValueError):
         urls_of("10.0.0.7:http")
 
 
-def test_a_port_that_is_not_there_is_told_once(seen, golden: Golden):
+def test_a_port_that_is_not_there_is_told_once(seen, golden):
     """Not once per setting."""
     remark = seen("/dev/ttyNONE").remark
     golden(remark)

@@ -10,7 +10,6 @@ from rigctl.errors import UnknownPlugin
 from rigctl.flaws import flaw_of
 from rigctl.rig.registry import Registry
 from rigctl_drivers.urls import SERIAL_FRAME, LineUrl
-from tests.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -69,7 +68,7 @@ def test_a_place_is_host_and_port(url, expected):
         ("plc", "", ""),
     ],
 )
-def test_mistakes_are_told(url, at, got, clock, golden: Golden):
+def test_mistakes_are_told(url, at, got, clock, golden):
     """A URL that does not hold is a ValueError that names the mistake and what is allowed; nothing is opened."""
     with pytest.raises(ValueError) as refused:
         Registry.installed().open_line(url, clock)
@@ -77,7 +76,7 @@ def test_mistakes_are_told(url, at, got, clock, golden: Golden):
     golden(refused.value)
 
 
-def test_an_unknown_scheme_names_the_nearest(clock, golden: Golden):
+def test_an_unknown_scheme_names_the_nearest(clock, golden):
     """A scheme nobody serves is an error that names the one that was meant."""
     with golden.raises(UnknownPlugin):
         Registry.installed().open_line("modbus-tcp://plc", clock)

@@ -12,7 +12,6 @@ from rigctl.errors import DeviceError, DeviceTimeout, PortUnavailable
 from rigctl.rig.protocols import Deadline, Hurry
 from rigctl_drivers.wire import FLOOD, Wire
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, over_once
-from tests.golden import Golden
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ def test_76_a_gateway_that_accepts_and_drops_is_not_hammered(line, doorman):
     assert 3 <= doorman.accepted <= 6  # at 0, 0.1, 0.3, 0.7, 1.5 and 3.1 s
 
 
-def test_a_command_that_must_leave_does_not_wait_for_the_next_try(line, doorman, golden: Golden):
+def test_a_command_that_must_leave_does_not_wait_for_the_next_try(line, doorman, golden):
     """Whoever presses on connects at once, however long the pause that is due."""
     made = line(f"modbus_tcp://127.0.0.1:{doorman.port}")
     for attempt in range(1, 9):

@@ -4,7 +4,6 @@ from itertools import pairwise
 
 from rigctl.notify.gathering import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
 from rigctl.notify.texts import Notice
-from tests.golden import Golden
 
 
 def message(number):
@@ -51,7 +50,7 @@ def test_one_that_does_not_return_is_a_failure():
     assert delivery.hangs(HANGS_S)
 
 
-def test_too_many_lose_the_oldest_and_the_next_says_so(golden: Golden):
+def test_too_many_lose_the_oldest_and_the_next_says_so(golden):
     """The count is told with the first that can be delivered."""
     delivery = Delivery()
     for number in range(MOST + 3):
@@ -63,7 +62,7 @@ def test_too_many_lose_the_oldest_and_the_next_says_so(golden: Golden):
     assert delivery.attempt(0.0).body == "body"
 
 
-def test_what_comes_during_an_attempt_displaces_no_other_message_unsaid(golden: Golden):
+def test_what_comes_during_an_attempt_displaces_no_other_message_unsaid(golden):
     """The one under way arrives and is not counted; the one that had to go is, with the next."""
     delivery, arrived = Delivery(), []
     for number in range(MOST):

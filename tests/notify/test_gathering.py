@@ -10,7 +10,6 @@ from rigctl.campaign.journal.rows import AlarmRow
 from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Gathering, SignOfLife, SummaryClock
 from rigctl.notify.texts import Words
 from rigctl.rig.protocols import Severity
-from tests.golden import Golden
 
 MAJOR, MINOR = Severity.MAJOR, Severity.MINOR
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -58,7 +57,7 @@ class Day:
         return [title for _, title, _ in self.told]
 
 
-def test_alarms_of_one_moment_are_one_message(golden: Golden):
+def test_alarms_of_one_moment_are_one_message(golden):
     """Each is named with what, since when, what the rig does and what to do; the worst first."""
     day = Day()
     day.gathering.phase = "the campaign holds, everything safe"
@@ -73,7 +72,7 @@ def test_alarms_of_one_moment_are_one_message(golden: Golden):
     golden(body)
 
 
-def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count(golden: Golden):
+def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count(golden):
     """However often it is raised meanwhile."""
     day = Day()
     for _ in range(400):
@@ -83,7 +82,7 @@ def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count(golden: Gold
     golden(day.told[1][2])
 
 
-def test_its_end_is_told_once(golden: Golden):
+def test_its_end_is_told_once(golden):
     """Of an alarm that people know of; what came and went before they were told is one line that says both."""
     day = Day()
     day.begins("ph", "low")
@@ -99,7 +98,7 @@ def test_its_end_is_told_once(golden: Golden):
     golden(day.told[2][2])
 
 
-def test_what_comes_and_goes_is_told_three_times_and_then_once_an_hour(golden: Golden):
+def test_what_comes_and_goes_is_told_three_times_and_then_once_an_hour(golden):
     """The last of them says so; an alarm that stands is never left as one that is over."""
     day = Day()
     for _ in range(60):
@@ -136,7 +135,7 @@ def test_notes_are_told_only_if_they_are_wanted():
         assert day.titles == titles
 
 
-def test_a_shelved_alarm_is_told_again_when_it_is_back(golden: Golden):
+def test_a_shelved_alarm_is_told_again_when_it_is_back(golden):
     """Not meanwhile; at the end of its time, if it still stands then, or when somebody ends that."""
     day = Day()
     day.begins("ph", "low")
@@ -156,7 +155,7 @@ def test_a_shelved_alarm_is_told_again_when_it_is_back(golden: Golden):
     assert len(day.told) == 3
 
 
-def test_who_has_seen_it_is_not_reminded(golden: Golden):
+def test_who_has_seen_it_is_not_reminded(golden):
     """An acknowledged alarm that still stands is told no more, until it has gone and come back."""
     day = Day()
     day.begins("ph", "low")

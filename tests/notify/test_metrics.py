@@ -15,7 +15,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock, record_trial
-from tests.golden import Golden
 
 STATUS = Status.of(
     {
@@ -101,7 +100,7 @@ def test_a_campaign_that_does_not_run_is_not_up(directory, monkeypatch):
     assert [s.value for s in found["rigctl_trials"] if s.labels == {"state": "RECORDED"}] == [2.0]
 
 
-def test_the_summary_says_how_it_stands(directory, monkeypatch, golden: Golden):
+def test_the_summary_says_how_it_stands(directory, monkeypatch, golden):
     """Trials, spend, best so far, alarms, when it will end."""
     text = summary_of(looked(directory, monkeypatch).numbers)
     golden(text.splitlines()[0])

@@ -20,7 +20,6 @@ from rigctl.rig.values import Alarm
 from rigctl.telling import NotifySpec, Secret, Telling
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
-from tests.golden import Golden
 
 SETUP = Setup("tank", "EUR", "state", Telling(NotifySpec(urls=Secret(env="URLS"))))
 
@@ -94,7 +93,7 @@ def test_what_is_for_people_is_handed_on_in_order(world):
     assert world.ended == 1
 
 
-def test_fault_46_a_process_that_takes_nothing_in_delays_nobody(world, golden: Golden):
+def test_fault_46_a_process_that_takes_nothing_in_delays_nobody(world, golden):
     """What is more than the queue holds is lost, and said once it is; the rest arrives when it can."""
     world.stuck = threading.Event()
     notifier = world.notifier()
@@ -110,7 +109,7 @@ def test_fault_46_a_process_that_takes_nothing_in_delays_nobody(world, golden: G
     assert notifier.trouble() == ""
 
 
-def test_fault_46_a_process_that_dies_is_started_anew(world, golden: Golden):
+def test_fault_46_a_process_that_dies_is_started_anew(world, golden):
     """What it had not taken in is handed to the next one; that it died is said for a while."""
     world.deaths = [1, 1]
     notifier = world.notifier()
@@ -126,7 +125,7 @@ def test_fault_46_a_process_that_dies_is_started_anew(world, golden: Golden):
     assert notifier.trouble() == ""
 
 
-def test_what_the_process_says_is_wrong_is_trouble(world, golden: Golden):
+def test_what_the_process_says_is_wrong_is_trouble(world, golden):
     """Until it says that all is well again."""
     notifier = world.notifier()
     notifier.begin()

@@ -12,7 +12,6 @@ from rigctl.notify.process import AGAIN_S, STUCK, NotifierLoop
 from rigctl.notify.services import MessageService, NotSent
 from rigctl.notify.setup import Setup, Shelved
 from rigctl.telling import AliveSpec, NotifySpec, Secret, Telling
-from tests.golden import Golden
 from tests.notify.party import listening
 
 BEGIN = datetime(2026, 3, 1, 7, 0, tzinfo=UTC)
@@ -72,7 +71,7 @@ class World:
             self.notifier.step()
 
 
-def test_fault_46_one_receiver_that_is_down_or_hangs_delays_no_other(golden: Golden):
+def test_fault_46_one_receiver_that_is_down_or_hangs_delays_no_other(golden):
     """Those that can be told are; when they can be again, the others are told what they have missed, once."""
     world = World("ntfy", "mail", "mqtt")
     world.refuse, world.hang = {"mail"}, {"mqtt"}
@@ -90,7 +89,7 @@ def test_fault_46_one_receiver_that_is_down_or_hangs_delays_no_other(golden: Gol
     assert world.notifier.trouble == ""
 
 
-def test_a_secret_that_is_not_there_yet_is_waited_for(golden: Golden):
+def test_a_secret_that_is_not_there_yet_is_waited_for(golden):
     """What there is to be told meanwhile is told then; until then it is said why nobody is."""
     world = World("ntfy")
     services, world.notifier.services = world.notifier.services, refusing
@@ -103,7 +102,7 @@ def test_a_secret_that_is_not_there_yet_is_waited_for(golden: Golden):
     assert world.notifier.trouble == ""
 
 
-def test_a_secret_may_be_changed_while_the_campaign_runs(golden: Golden):
+def test_a_secret_may_be_changed_while_the_campaign_runs(golden):
     """Who is still told is told nothing twice; who is new gets what could not be brought to the one before."""
     world = World("ntfy", "mail")
     world.refuse = {"mail"}
@@ -152,7 +151,7 @@ def test_how_it_ends_is_told(last, title):
     assert world.notifier.idle
 
 
-def test_what_was_shelved_before_it_began_stays_so(golden: Golden):
+def test_what_was_shelved_before_it_began_stays_so(golden):
     """A restart of the controller, or of this process, tells nobody of what is shelved."""
     until = (BEGIN + timedelta(hours=9)).isoformat()
     world = World("ntfy", shelved=[Shelved(7200.0, until, "Ada", "known", "low", "ph")])
@@ -167,7 +166,7 @@ def test_what_was_shelved_before_it_began_stays_so(golden: Golden):
     golden(world.got["ntfy"])
 
 
-def test_the_day_s_summary_comes_at_its_time(golden: Golden):
+def test_the_day_s_summary_comes_at_its_time(golden):
     """Once, however long one waits on that day."""
     world = World("ntfy", spec=NotifySpec(urls=Secret(env="URLS"), daily="08:00", zone="UTC"))
     world.wait(3500)
@@ -177,7 +176,7 @@ def test_the_day_s_summary_comes_at_its_time(golden: Golden):
     golden(world.got["ntfy"])
 
 
-def test_a_sign_of_life_is_given_while_the_watch_looks(monkeypatch, golden: Golden):
+def test_a_sign_of_life_is_given_while_the_watch_looks(monkeypatch, golden):
     """At a real web server; a service that does not answer well is said."""
     spec = NotifySpec(alive=AliveSpec(Secret(env="PING_URL"), 60.0))
     with listening() as party:

@@ -13,7 +13,6 @@ from rigctl.errors import UsageError
 from rigctl.notify.services import NotSent, parsed, ping
 from rigctl.notify.texts import Notice
 from rigctl.telling import Secret
-from tests.golden import Golden
 from tests.notify.party import PLANTED, listening
 
 
@@ -60,7 +59,7 @@ def test_what_goes_wrong_is_told_without_the_secret(how, root_log, capfd):
 
 
 @pytest.mark.parametrize("how", ["it raises", "it logs"])
-def test_what_a_library_says_of_its_urls_is_cleaned(monkeypatch, root_log, how, golden: Golden):
+def test_what_a_library_says_of_its_urls_is_cleaned(monkeypatch, root_log, how, golden):
     """The URL, its parts, and those parts as they are once decoded."""
     url = f"json://joe:{PLANTED}%2Fmore@127.0.0.1:9/{PLANTED}path"
     says = f"cannot reach {url} as joe with {PLANTED}/more at /{PLANTED}path"
@@ -90,7 +89,7 @@ def refused(url, address):
     return " ".join(said)
 
 
-def test_a_sign_of_life_is_a_question_by_http(golden: Golden):
+def test_a_sign_of_life_is_a_question_by_http(golden):
     """To the very URL; anything but http is refused."""
     with listening() as party:
         ping(party.ping)

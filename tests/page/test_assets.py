@@ -7,7 +7,6 @@ import pytest
 
 from rigctl.errors import RigctlError
 from rigctl.page import render
-from tests.golden import Golden
 
 
 @pytest.mark.parametrize("name", render.MEDIA)
@@ -20,7 +19,7 @@ def test_every_file_is_there(name):
         assert re.findall(rb"[a-z]+://|url\(|@import|\W//\w", data) == []
 
 
-def test_vendored_files_are_those_that_were_checked(monkeypatch, golden: Golden):
+def test_vendored_files_are_those_that_were_checked(monkeypatch, golden):
     """A file that others wrote is refused if a byte of it has changed."""
     data, _ = render.asset("uPlot.iife.min.js")
     assert sha256(data).hexdigest() == render.VENDORED["uPlot.iife.min.js"]
@@ -30,7 +29,7 @@ def test_vendored_files_are_those_that_were_checked(monkeypatch, golden: Golden)
 
 
 @pytest.mark.parametrize("name", ["", "../facts.py", "page.html", "x" * 500])
-def test_nothing_else_is_given_away(name, golden: Golden):
+def test_nothing_else_is_given_away(name, golden):
     """What is not on the list is not read."""
     with golden.raises(render.UnknownAsset):
         render.asset(name)

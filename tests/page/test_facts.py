@@ -24,7 +24,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, Measurement
 from tests.campaign.fakes import INVALID, make_spec
 from tests.campaign.records import LINES, READINGS, STEPS, make_decision, record_trial
-from tests.golden import Golden
 from tests.page.conftest import NOON, told
 
 
@@ -227,7 +226,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
     assert words in summary_of(Looker(tmp_path).numbers_now())
 
 
-def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden: Golden):
+def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden):
     """An alarm has a number until somebody acknowledges it; then it says who."""
     journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     facts = looked(tmp_path)
@@ -239,7 +238,7 @@ def test_alarms_wait_to_be_acknowledged(journal, tmp_path, golden: Golden):
     assert (facts.unseen, alarm.number) == (0, 0)
 
 
-def test_the_log_of_one_trial(journal, tmp_path, golden: Golden):
+def test_the_log_of_one_trial(journal, tmp_path, golden):
     """Asked for one trial, the log has its lines and no other's, the newest first."""
     for trial in (1, 2):
         record_trial(journal, trial)
@@ -268,7 +267,7 @@ def test_the_step_that_is_lit(journal, tmp_path, events, lit):
     assert states == sorted(states, key=["done", "now", "coming"].index)
 
 
-def test_a_trial_that_looks_shows_what_was_read(journal, tmp_path, golden: Golden):
+def test_a_trial_that_looks_shows_what_was_read(journal, tmp_path, golden):
     """It has steps of its own, and no control set until it is decided."""
     journal.look(undecided(1, 7, 100_000_000, History()), READINGS)
     trial = looked(tmp_path).trial

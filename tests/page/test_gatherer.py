@@ -11,7 +11,6 @@ import psutil
 import pytest
 
 from rigctl.page.gatherer import PERIOD_S, SHARE, STILL_S, Gatherer, ProcessScholar
-from tests.golden import Golden
 from tests.page.served import copied
 
 
@@ -189,7 +188,7 @@ class Longwinded(Studying):
         yield "advice and what would change it"
 
 
-async def test_advice_does_not_wait_for_what_would_change_the_choice(state, golden: Golden):
+async def test_advice_does_not_wait_for_what_would_change_the_choice(state, golden):
     """That decides forty times again: on a busy machine a minute."""
     gatherer = gatherer_of(state, Counting())
     gatherer.scholar = Longwinded(gatherer.clock)

@@ -22,7 +22,6 @@ from rigctl.page.figures import fuel
 from rigctl.page.words import STILL, clock, headline
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
-from tests.golden import Golden
 from tests.page.conftest import NOON
 
 
@@ -46,14 +45,14 @@ def said(directory, phase):
 
 
 @pytest.mark.parametrize("phase", ["paused", "waiting", "holding", "starting"])
-def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_path, phase, golden: Golden):
+def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_path, phase, golden):
     """Between two trials, for whatever reason."""
     record_trial(journal)
     golden(said(tmp_path, phase))
     assert "Controls" not in said(tmp_path, phase)
 
 
-def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path, golden: Golden):
+def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path, golden):
     """What the trial before it controlled is let go."""
     record_trial(journal)
     assert "Controls" in said(tmp_path, "running")
@@ -65,7 +64,7 @@ def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path,
     assert "Controls" not in said(tmp_path, "running")
 
 
-def test_production_that_looks_says_which_batch_it_is(journal, tmp_path, golden: Golden):
+def test_production_that_looks_says_which_batch_it_is(journal, tmp_path, golden):
     """As it does while it controls."""
     journal.look(undecided(1, 7, 100_000_000, History()), READINGS)
     found = replace(facts(tmp_path, "running"), batches=3)
@@ -83,7 +82,7 @@ def test_the_open_part_of_the_gauge_is_what_is_left_of_the_budget(journal, tmp_p
     assert filled == pytest.approx(100 * (300.0 + spent.spent) / 400.0, abs=0.1)
 
 
-def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu, golden: Golden):
+def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu, golden):
     """As it says, wherever its server is; in a terminal they are this machine's, or name their zone."""
     for event in list(STEPS)[:4]:
         STEPS[event](journal, 1)

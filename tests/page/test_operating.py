@@ -12,12 +12,11 @@ from rigctl.page.figures import fuel
 from rigctl.page.words import headline
 from tests.campaign.fakes import Stage
 from tests.campaign.test_operating import campaign, produced
-from tests.golden import Golden
 from tests.page.conftest import NOON
 
 
 @pytest.mark.slow
-def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path, golden: Golden):
+def test_the_page_says_that_the_rig_operates_and_what_the_campaign_has_left(tmp_path, golden):
     """The batch's number, the campaign's own spending, and production's beside it; no budget to last."""
     stage = Stage(tmp_path)
     with stage.world:

@@ -13,7 +13,6 @@ from rigctl.page.render import SECTIONS, page, sections, series
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import make_decision, record_trial
-from tests.golden import Golden
 from tests.page.conftest import NOON, study, told
 
 FIRST_VIEW = 150_000
@@ -125,7 +124,7 @@ def test_hostile_words_stay_words(journal, tmp_path):
     assert html.count("&lt;script&gt;alert(&#39;x&#39;)") >= 3
 
 
-def test_an_empty_campaign_says_so(journal, tmp_path, golden: Golden):
+def test_an_empty_campaign_says_so(journal, tmp_path, golden):
     """Before the first trial the page stands, and says that there is nothing yet."""
     with open_reader(tmp_path) as reader:
         facts = gather(reader, None, Status.of({"phase": "running"}), NOON)

@@ -14,7 +14,6 @@ from rigctl.errors import RigctlError
 from rigctl.page import report_files
 from rigctl.page.report import Picture, document, drawings, report
 from tests.full_disk import full_disk
-from tests.golden import Golden
 from tests.page.big_journal import lengthen
 from tests.page.conftest import NOON, told
 from tests.page.test_render import Outline
@@ -102,7 +101,7 @@ def test_the_ledger_adds_up_to_what_was_spent(found):
 
 
 @pytest.mark.slow
-def test_todays_practice_is_compared_where_it_is_given(finished, golden: Golden):
+def test_todays_practice_is_compared_where_it_is_given(finished, golden):
     """The way it is run today stands beside all left alone and all controlled."""
     with told(finished) as (_, campaign):
         practice = replace(campaign.loaded, today={"k": 5.0})
@@ -169,14 +168,14 @@ def test_a_variable_may_be_called_as_it_likes(found, tmp_path):
     assert len(list((tmp_path / "figures").iterdir())) == 3
 
 
-def test_without_a_browser_printing_is_refused_before_it_takes_time(finished, tmp_path, monkeypatch, golden: Golden):
+def test_without_a_browser_printing_is_refused_before_it_takes_time(finished, tmp_path, monkeypatch, golden):
     """It says which would do, and that the HTML file can be printed from any."""
     monkeypatch.setenv("PATH", str(tmp_path))
     with golden.raises(RigctlError):
         report_files.browser()
 
 
-def test_a_browser_that_does_not_print_is_named(tmp_path, monkeypatch, golden: Golden):
+def test_a_browser_that_does_not_print_is_named(tmp_path, monkeypatch, golden):
     """With what it said; the HTML file is there."""
     fake = tmp_path / "chromium"
     fake.write_text("#!/bin/sh\necho cannot open display >&2\nexit 1\n", encoding="utf-8")
@@ -220,7 +219,7 @@ def test_a_drawing_s_numbers_are_no_formulas(found, tmp_path):
     assert table.read_text(encoding="utf-8") == "meter,amount\n'=1+1,2.0\n"
 
 
-def test_a_full_disk_leaves_the_drawings_that_were_there(found, tmp_path, golden: Golden):
+def test_a_full_disk_leaves_the_drawings_that_were_there(found, tmp_path, golden):
     """The older files, whole, and nothing beside them."""
     drawn = found.drawings[1:2]
     old = {file: file.read_bytes() for file in report_files.write_figures(drawn, tmp_path)}

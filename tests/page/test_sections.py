@@ -19,7 +19,6 @@ from rigctl.rig.values import Alarm
 from tests.campaign.records import LINES, STEPS, record_trial
 from tests.console.conftest import BENCH, TRIALS, Bench
 from tests.fixtures import UNFINISHED, unpacked
-from tests.golden import Golden
 from tests.page.conftest import NOON, study, told
 
 
@@ -93,7 +92,7 @@ def test_a_model_that_says_nothing_is_no_reason_to_show_nothing(shown):
     assert (best in failed["advice"], "no such plug-in" in failed["advice"]) == (True, True)
 
 
-def test_a_study_that_is_behind_says_so(shown, golden: Golden):
+def test_a_study_that_is_behind_says_so(shown, golden):
     """What was worked out of fewer trials is not passed off as today's, nor compared with a later decision."""
     facts, known = shown
     running = replace(facts, phase=Phase("running"), asks=True)
@@ -168,7 +167,7 @@ def test_the_front_is_of_two_outcomes(shown):
     assert sections(one, known)["front"] == ""
 
 
-def test_a_dead_process_is_no_quiet_matter(halfway, golden: Golden):
+def test_a_dead_process_is_no_quiet_matter(halfway, golden):
     """A campaign that nobody runs is shown as abnormal, by sign, word and class, and not as controlling anything."""
     facts, known = halfway
     parts = sections(facts, known)
@@ -190,7 +189,7 @@ def looked(directory, status=None):
         return gather(reader, None, status and Status.of(status), NOON)
 
 
-def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
+def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden):
     """An alarm in the log is told by its sign and word besides its colour; it can be acknowledged by who may act."""
     journal.alarms.add(Alarm(Severity.MAJOR, "pump", "stuck", kind="stuck"))
     html = sections(looked(tmp_path, {"phase": "running"}), None, acting="t")["log"]
@@ -201,7 +200,7 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden: Golden):
     golden(row)
 
 
-def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden: Golden):
+def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden):
     """Thirty failures are one row; who has seen or shelved it is in it, and the buttons are for what is left to do."""
     for number in range(30):
         journal.alarms.add(Alarm(Severity.MAJOR, "trial", f"failed: {number} tries", kind="trial failed"))
@@ -223,7 +222,7 @@ def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden:
     assert "restarted" not in html.split("</table>")[0]
 
 
-def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path, golden: Golden):
+def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path, golden):
     """Steps that a failed trial never came to are not shown as done."""
     for event in (Event.PROPOSE, Event.ARM):
         STEPS[event](journal, 1)
@@ -241,7 +240,7 @@ def test_the_lit_step_is_said(journal, tmp_path):
     assert re.findall(r'<li class="(\w+)" aria-current="step">', html) == ["now"]
 
 
-def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden: Golden):
+def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden):
     """Of several findings the worst is shown, the others counted."""
     record_trial(journal)
     standing = [

@@ -9,7 +9,6 @@ import pytest
 from rigctl.campaign import control
 from rigctl.page.gatherer import SECRET
 from rigctl.page.render import SECTIONS
-from tests.golden import Golden
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
 
@@ -41,7 +40,7 @@ def test_the_page_is_one_document_without_a_login(state):
     assert not re.search(r'(?:src|href)="(?:https?:)?//', page.text)
 
 
-def test_every_answer_carries_the_policy(state, golden: Golden):
+def test_every_answer_carries_the_policy(state, golden):
     """Whatever is asked for, also what is not there."""
     with asking(state) as client:
         for path in ("/", "/login", "/healthz", "/data/series.json", "/assets/page.css", "/nothing", "/assets/nothing"):
@@ -74,7 +73,7 @@ def test_series_are_json_and_not_sent_twice(state):
     assert again.status_code == 304
 
 
-def test_before_there_is_a_journal_the_page_waits(tmp_path, golden: Golden):
+def test_before_there_is_a_journal_the_page_waits(tmp_path, golden):
     """It says so, and looks again by itself; the directory may be missing, too."""
     with asking(tmp_path / "not yet") as client:
         page = client.get("/")
@@ -83,7 +82,7 @@ def test_before_there_is_a_journal_the_page_waits(tmp_path, golden: Golden):
     assert 'http-equiv="refresh"' in page.text
 
 
-def test_a_journal_that_comes_later_is_shown(finished, tmp_path, golden: Golden):
+def test_a_journal_that_comes_later_is_shown(finished, tmp_path, golden):
     """The server was there first."""
     with asking(tmp_path / "state") as client:
         golden(client.get("/").text)
@@ -92,7 +91,7 @@ def test_a_journal_that_comes_later_is_shown(finished, tmp_path, golden: Golden)
         assert "greenhouse" in client.get("/").text
 
 
-def test_a_damaged_journal_is_told_in_words(state, golden: Golden):
+def test_a_damaged_journal_is_told_in_words(state, golden):
     """The page says what it is, and the server goes on."""
     (state / "journal.sqlite").write_bytes(b"this is no journal" * 100)
     with asking(state) as client:
@@ -153,7 +152,7 @@ def test_health_says_what_it_sees(state):
 # acting -------------------------------------------------------------------------------------------------------------
 
 
-def test_without_tokens_nobody_can_log_in(state, golden: Golden):
+def test_without_tokens_nobody_can_log_in(state, golden):
     """The page says how one is made, and shows no form."""
     with asking(state) as client:
         page = client.get("/login").text
@@ -165,7 +164,7 @@ def test_without_tokens_nobody_can_log_in(state, golden: Golden):
     ("path", "verb"),
     [("finish", "stop"), ("stop", "stop"), ("safe", "safe"), ("pause", "pause"), ("resume", "resume")],
 )
-def test_who_is_logged_in_acts_by_name(state, campaign, path, verb, golden: Golden):
+def test_who_is_logged_in_acts_by_name(state, campaign, path, verb, golden):
     """Each act goes over the control socket, once, with who did it and why."""
     secret = token_for(state)
     with asking(state) as client:
@@ -189,7 +188,7 @@ def test_trials_and_alarms_are_named_by_number(state, campaign):
     assert [dict(r.arguments) for r in campaign.asked if r.verb in ("void", "ack")][:2] == [{"trial": 3}, {"alarm": 7}]
 
 
-def test_what_the_campaign_refuses_is_told_in_its_words(state, campaign, golden: Golden):
+def test_what_the_campaign_refuses_is_told_in_its_words(state, campaign, golden):
     """As a page for people, as JSON for programs."""
     campaign.refuse = "nobody has paused this campaign"
     with asking(state) as client:
@@ -201,7 +200,7 @@ def test_what_the_campaign_refuses_is_told_in_its_words(state, campaign, golden:
     assert told.json()["ok"] is False
 
 
-def test_without_a_campaign_that_runs_nothing_can_be_done(state, golden: Golden):
+def test_without_a_campaign_that_runs_nothing_can_be_done(state, golden):
     """It is said, and nothing is written."""
     secret = token_for(state)
     with asking(state) as client:

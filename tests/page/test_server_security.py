@@ -5,7 +5,6 @@ import pytest
 from rigctl.page.access import FIRST_S
 from rigctl.page.door import hostname, is_loopback
 from rigctl.page.serving import ServedAt, check_place, names
-from tests.golden import Golden
 from tests.page.served import Answering, asking, copied, log_in, token_for
 
 ALL = "0.0.0.0"  # noqa: S104 - nothing is bound here
@@ -175,7 +174,7 @@ def test_the_cookie_is_for_this_page_alone(state):
 # guessing -----------------------------------------------------------------------------------------------------------
 
 
-def test_guessing_is_slowed_logged_and_kept(state, campaign, capsys, golden: Golden):
+def test_guessing_is_slowed_logged_and_kept(state, campaign, capsys, golden):
     """The second wrong token at once is told to wait; the audit says from where, neither log has a token."""
     secret = token_for(state)
     with asking(state) as client:
@@ -279,7 +278,7 @@ def test_on_this_machine_alone_no_token_is_needed(tmp_path, host):
 
 
 @pytest.mark.parametrize("host", [ALL, "::", "192.0.2.9", "rig.example"])
-def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host, golden: Golden):
+def test_for_others_a_token_is_needed_and_the_warning_is_plain(tmp_path, host, golden):
     """Without one it is refused with the remedy; with one it says that nothing is encrypted, and what to do."""
     from rigctl.errors import UsageError
 
@@ -301,7 +300,7 @@ def test_a_bound_address_is_answered_to_and_all_of_them_is_no_name(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["", "a:80", "http://a", "*", "*.a", "a b", "ä", "a@b"])
-def test_a_name_to_allow_must_be_one(name, golden: Golden):
+def test_a_name_to_allow_must_be_one(name, golden):
     """No ports, no patterns."""
     from rigctl.errors import UsageError
 

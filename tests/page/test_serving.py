@@ -17,7 +17,6 @@ from rigctl.page import door, serving
 from rigctl.page import server as page_server
 from rigctl.page.access import TokenFile
 from rigctl.page.serving import ServedAt, listening, server_of, url_of
-from tests.golden import Golden
 from tests.page.served import NoScholar, copied
 
 WITHIN_S = 60.0
@@ -226,7 +225,7 @@ def test_a_port_in_use_is_named(tmp_path):
         assert (refused.value.flaw.where, "--port 0" in refused.value.flaw.remedy) == (f"--port {port}", True)
 
 
-def test_a_port_for_root_is_named(tmp_path, monkeypatch, golden: Golden):
+def test_a_port_for_root_is_named(tmp_path, monkeypatch, golden):
     """What is allowed, and what to do for port 80."""
 
     def refuse(*_):
@@ -238,7 +237,7 @@ def test_a_port_for_root_is_named(tmp_path, monkeypatch, golden: Golden):
 
 
 @pytest.mark.parametrize("host", ["192.0.2.9", "no such host", "a" * 300])
-def test_a_host_that_is_not_this_machine_is_named(tmp_path, host, monkeypatch, golden: Golden):
+def test_a_host_that_is_not_this_machine_is_named(tmp_path, host, monkeypatch, golden):
     """An address of nobody here, a name that leads nowhere, what is no name."""
     if host == "no such host":
 

@@ -13,7 +13,6 @@ from rigctl.core.advice.answer import WayToRun
 from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.page import figures
 from rigctl.page.svg import Drawing, Scale, gauge, label_of, nice_ticks, range_row
-from tests.golden import Golden
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(1, 12))
@@ -72,7 +71,7 @@ def test_a_scale_of_one_value_has_room():
     assert Scale.around([float("nan")], 0, 100)(0.5) == pytest.approx(50)
 
 
-def test_a_row_stands_on_the_common_axis(golden: Golden):
+def test_a_row_stands_on_the_common_axis(golden):
     """Band, mean and lines are where the axis says; what is outside of it is not drawn."""
     axis = Scale(0.0, 10.0, 0.0, 100.0)
     row = str(range_row(axis, (2.0, 3.0, 4.0), [(5.0, "today"), (11.0, "line")], "chosen", "k: 2 to 4"))
@@ -83,7 +82,7 @@ def test_a_row_stands_on_the_common_axis(golden: Golden):
     golden(row)
 
 
-def test_a_gauge_is_never_overfull(golden: Golden):
+def test_a_gauge_is_never_overfull(golden):
     """Parts are in proportion to the whole, and end with it even where more was spent."""
     bar = str(gauge([("fill-1", 5.0), ("fill-2", 10.0)], 10.0, "spent", ""))
     assert sum(map(float, re.findall(r'class="fill-\d" x="[\d.]+%" width="([\d.]+)%', bar))) == 100.0

@@ -8,7 +8,6 @@ import pytest
 
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.access import FIRST_S, LONGEST_S, Throttle, TokenFile, listed
-from tests.golden import Golden
 
 
 def test_a_token_is_told_once_and_kept_as_a_hash(tmp_path):
@@ -49,7 +48,7 @@ def test_a_hash_is_no_token(tmp_path):
     assert file.found(token.sha256) is None
 
 
-def test_a_revoked_token_holds_no_longer(tmp_path, golden: Golden):
+def test_a_revoked_token_holds_no_longer(tmp_path, golden):
     """Others go on holding; who has none is named with those who have."""
     file = TokenFile(tmp_path)
     anna, ben = file.create("Anna", by="root"), file.create("Ben", by="root")
@@ -61,13 +60,13 @@ def test_a_revoked_token_holds_no_longer(tmp_path, golden: Golden):
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\x1bb", "x" * 61])
-def test_a_name_must_be_one(tmp_path, name, golden: Golden):
+def test_a_name_must_be_one(tmp_path, name, golden):
     """What cannot be shown in an audit is refused."""
     with golden.raises(UsageError):
         TokenFile(tmp_path).create(name, by="root")
 
 
-def test_a_name_is_given_once(tmp_path, golden: Golden):
+def test_a_name_is_given_once(tmp_path, golden):
     """A second token under the same name could not be told from the first in the audit."""
     file = TokenFile(tmp_path)
     file.create("Anna", by="root")
@@ -75,7 +74,7 @@ def test_a_name_is_given_once(tmp_path, golden: Golden):
         file.create(" Anna ", by="root")
 
 
-def test_a_file_that_others_can_read_is_refused(tmp_path, golden: Golden):
+def test_a_file_that_others_can_read_is_refused(tmp_path, golden):
     """Where others could have put a token in, nobody may act."""
     file = TokenFile(tmp_path)
     secret = file.create("Anna", by="root")
@@ -85,7 +84,7 @@ def test_a_file_that_others_can_read_is_refused(tmp_path, golden: Golden):
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', '[{"name": "x"}]', "[1]"])
-def test_a_file_that_is_no_token_file_says_so(tmp_path, text, golden: Golden):
+def test_a_file_that_is_no_token_file_says_so(tmp_path, text, golden):
     """It is not taken for an empty one."""
     file = TokenFile(tmp_path)
     file.create("Anna", by="root")

@@ -12,7 +12,6 @@ from rigctl.errors import UsageError
 from rigctl.page import wall as walls
 from rigctl.page.card import Card
 from rigctl.page.serving import ServedAt, check_place
-from tests.golden import Golden
 from tests.page.conftest import told
 from tests.page.served import BASE, HOSTS, asking
 
@@ -61,7 +60,7 @@ def test_each_campaign_has_its_card(shown):
     assert shown.get("/assets/page.css").status_code == 200
 
 
-def test_nobody_acts_on_a_wall(shown, golden: Golden):
+def test_nobody_acts_on_a_wall(shown, golden):
     """It has the page's headers, answers to its own names only, and no form, login or act."""
     page = shown.get("/")
     golden(page.headers["content-security-policy"])
@@ -99,13 +98,13 @@ def test_a_page_tells_a_wall_what_it_shows(finished):
     "place",
     ["file:///etc/passwd", "http:///", "no/such/directory", "ftp://rig2.example", "http://me:secret@rig2.example"],
 )
-def test_a_wall_shows_directories_and_pages_only(place, golden: Golden):
+def test_a_wall_shows_directories_and_pages_only(place, golden):
     """Refused before it listens."""
     with pytest.raises(UsageError) as refused:
         walls.places([place])
     golden(str(refused.value))
 
 
-def test_a_wall_needs_no_token_and_says_who_can_read_it(tmp_path, golden: Golden):
+def test_a_wall_needs_no_token_and_says_who_can_read_it(tmp_path, golden):
     """A token is for who may act."""
     golden(check_place(ServedAt(tmp_path, "0.0.0.0"), acts=False))  # noqa: S104 - not listened to

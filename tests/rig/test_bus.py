@@ -8,7 +8,6 @@ import pytest
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.protocols import PEEK_S, Severity
-from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeLine, Heard
 
 QUICK = BusTiming(grace_s=0.01, prepare_s=0.5, busy_pauses_s=(0.0, 0.0))
@@ -128,7 +127,7 @@ async def test_a_lost_line_is_reopened_ever_less_often(world):
     assert [a.severity for a in world.alarms] == [Severity.MAJOR]
 
 
-async def test_what_is_urgent_does_not_wait_for_the_next_attempt(world, golden: Golden):
+async def test_what_is_urgent_does_not_wait_for_the_next_attempt(world, golden):
     """A command to the safe state tries a broken line at once, whatever its back-off says."""
     with pytest.raises(PortUnavailable):
         await world.read(Script(OSError("unplugged")))
@@ -160,7 +159,7 @@ async def test_a_connection_that_stays_silent_is_renewed(world):
     assert world.alarms == []
 
 
-async def test_a_driver_that_ignores_its_deadline_does_not_hold_its_caller(world, golden: Golden):
+async def test_a_driver_that_ignores_its_deadline_does_not_hold_its_caller(world, golden):
     """The caller of a hanging driver gets a timeout, later calls fail at once, and the bus recovers with the driver."""
     gate = Gate()
     with pytest.raises(DeviceTimeout, match="overran"):
@@ -298,7 +297,7 @@ async def test_a_turn_lets_nobody_in_between(world):
     assert world.line.log == ["open", "press on", "resync"]
 
 
-async def test_a_turn_behind_a_hanging_driver_is_kept(world, golden: Golden):
+async def test_a_turn_behind_a_hanging_driver_is_kept(world, golden):
     """What makes safe fails for its caller while a driver hangs, but is done once the driver returns; twice is once."""
     gate, stops = Gate(), []
     with pytest.raises(DeviceTimeout, match="overran"):

@@ -14,7 +14,6 @@ from rigctl.errors import (
     UsageError,
 )
 from rigctl.rig.protocols import Calibration
-from tests.golden import Golden
 
 AWAY = frozenset({"ca_doser"})
 
@@ -26,7 +25,7 @@ def unplugged(bench):
         bench.pump.fail(operation, *[DeviceTimeout("silent")] * 99)
 
 
-async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, rig, golden: Golden):
+async def test_what_is_out_of_service_is_neither_asked_nor_told_anything(bench, rig, golden):
     """A rig whose pump is unplugged opens, is driven without it, is metered, verified and made safe."""
     unplugged(bench)
     rig.hands.set_aside(AWAY)
@@ -57,7 +56,7 @@ async def test_what_comes_back_is_recognised_first(bench, rig):
     assert any(entry.endswith("stop") for entry in bench.pump_line.log)
 
 
-async def test_an_actuator_is_set_and_released_by_hand(bench, rig, golden: Golden):
+async def test_an_actuator_is_set_and_released_by_hand(bench, rig, golden):
     """Confirmed by reading back, and looked after by the watch; the guard's limits hold, a trip lets nothing pass."""
     await rig.open()
     await rig.hands.apply("b_valve", 20.0)
@@ -74,7 +73,7 @@ async def test_an_actuator_is_set_and_released_by_hand(bench, rig, golden: Golde
     assert [entry for entry in bench.plc.log if entry == "b_valve apply"] == ["b_valve apply"]
 
 
-async def test_a_dose_by_hand_goes_by_the_dose_protocol(bench, rig, golden: Golden):
+async def test_a_dose_by_hand_goes_by_the_dose_protocol(bench, rig, golden):
     """Caps are checked, the intent is on disk before the pump is told, and once only."""
     await rig.open()
     assert await rig.hands.dose("ca_doser", 5.0) == pytest.approx(5.0)
@@ -86,7 +85,7 @@ async def test_a_dose_by_hand_goes_by_the_dose_protocol(bench, rig, golden: Gold
     golden([e for e in bench.pump_line.log if e.endswith("start_dose")])
 
 
-async def test_readings_by_hand(bench, rig, golden: Golden):
+async def test_readings_by_hand(bench, rig, golden):
     """Of a sensor; of a pump as a meter its count; a valve reads nothing."""
     await rig.open()
     assert (await rig.hands.read("b_probe")).unit == "uM"
@@ -97,7 +96,7 @@ async def test_readings_by_hand(bench, rig, golden: Golden):
         await rig.hands.read("moon")
 
 
-async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig, golden: Golden):
+async def test_a_pump_is_calibrated_by_hand_if_it_can_be(bench, rig, golden):
     """It is told once what was measured, and asked afterwards; one that cannot be told says so."""
     await rig.open()
     with golden.raises(UsageError):

@@ -9,7 +9,6 @@ import pytest
 
 from rigctl.errors import CapReached, CapSpent, GuardRefused
 from rigctl.rig.limits import DAY_S, HOUR_S
-from tests.golden import Golden
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.pumps import Pumps
 
@@ -74,7 +73,7 @@ async def tank():
         ("per_campaign_ml", 1e9, False, CapSpent),
     ],
 )
-async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, kind, golden: Golden):
+async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, kind, golden):
     """30 mL of acid leave 20 of 50: 25 of base are refused before they are sent, never split, 20 are given."""
     tank = tank(**{cap: 50.0})
     tank.gave(ago_s, 30.0, ours=ours)

@@ -13,7 +13,6 @@ from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import ActuatorState, Pace
 from rigctl.rig.testing import ManualClock, ScriptedLine
 from tests.drivers.test_conformance import Box, BoxDevice, BoxDriver, check
-from tests.golden import Golden
 
 
 class Stale(BoxDevice):
@@ -125,7 +124,7 @@ def test_what_would_be_believed_of_an_instrument_that_says_nothing_is_found(devi
         check(device=device)
 
 
-def test_a_driver_that_sleeps_is_found(golden: Golden):
+def test_a_driver_that_sleeps_is_found(golden):
     """By its line and by the clock it may wait: a question is cut short by the one, rig time is kept by the other."""
     with golden.raises(DriverNonConformance):
         check(device=Sleepy)
@@ -182,7 +181,7 @@ class DeafLine(ScriptedLine):
 
 
 @pytest.mark.parametrize("device", [Together, Alone])
-def test_a_box_that_goes_safe_with_others_passes(device, golden: Golden):
+def test_a_box_that_goes_safe_with_others_passes(device, golden):
     """A pace above 0 and a common way to the safe state, or its refusal, are what was promised."""
     checks = check(device=device).checks
     golden(checks)

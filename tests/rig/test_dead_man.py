@@ -13,7 +13,6 @@ from rigctl.rig.dead_man import unguarded
 from rigctl.rig.spec import WatchSpec
 from tests.config.conftest import loaded
 from tests.config.texts import SMALL
-from tests.golden import Golden
 
 
 class FakeHeart:
@@ -69,7 +68,7 @@ async def test_a_watchdog_is_fed_by_looks_alone(fed, heart):
     assert heart.beats == fed_so_far
 
 
-async def test_nothing_is_driven_while_a_watchdog_is_off(bench, fed, heart, golden: Golden):
+async def test_nothing_is_driven_while_a_watchdog_is_off(bench, fed, heart, golden):
     """The setpoint is not sent; once it is on again, it is."""
     await fed.open()
     heart.fault = "its watchdog is off"

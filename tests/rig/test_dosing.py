@@ -19,7 +19,6 @@ from rigctl.rig.bus import Contact
 from rigctl.rig.protocols import Identity, Reading, Severity
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import PtyPeer, cut_lines, peers
-from tests.golden import Golden
 from tests.rig.boards import reading, rig_of
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.pumps import Pumps
@@ -70,7 +69,7 @@ async def test_a_pump_that_is_not_ready_gets_no_dose(world):
     assert world.doses.records == []
 
 
-async def test_no_dose_on_top_of_one_that_somebody_else_began(world, golden: Golden):
+async def test_no_dose_on_top_of_one_that_somebody_else_began(world, golden):
     """A pump whose button was pressed is left to the watch, which stops it and books what came out."""
     world.pump.run_alone()
     with golden.raises(DeviceFault):
@@ -78,7 +77,7 @@ async def test_no_dose_on_top_of_one_that_somebody_else_began(world, golden: Gol
     assert (world.pump.started, world.doses.steps) == ([], [])
 
 
-async def test_no_dose_without_a_total_to_compare_with(world, golden: Golden):
+async def test_no_dose_without_a_total_to_compare_with(world, golden):
     """A pump whose total cannot be read could not testify later, so no dose is sent."""
     world.pump.total_ml = math.nan
     with golden.raises(GarbledReply):
@@ -197,7 +196,7 @@ async def test_faster_than_the_wall_a_dose_is_asked_about_when_it_is_due(world):
 
 
 @pytest.mark.parametrize("times", [1, 2])
-async def test_a_stop_without_a_sign_is_settled_by_asking(world, times, golden: Golden):
+async def test_a_stop_without_a_sign_is_settled_by_asking(world, times, golden):
     """Fault 25: when nothing shows that the stop arrived, the pump is asked, and stopped again if it runs."""
     world.pump.endless = True
     fail = world.pump.fail if times == 2 else world.pump.fail_after
@@ -215,7 +214,7 @@ async def test_a_short_dose_is_metered_as_it_was(world):
     assert world.severities == [Severity.MINOR]
 
 
-async def test_115_a_pump_that_gives_more_than_was_asked_for_is_stopped_before_its_deadline(world, golden: Golden):
+async def test_115_a_pump_that_gives_more_than_was_asked_for_is_stopped_before_its_deadline(world, golden):
     """It took in another volume than it was sent: what shows that is what it shows, asked twice."""
     world.pump.short = 3.0
     with golden.raises(Tripped):
@@ -240,7 +239,7 @@ async def test_115_one_spoilt_answer_is_no_overrun(world):
     assert world.trips == []
 
 
-async def test_a_pump_past_its_deadline_is_stopped_and_trips(world, golden: Golden):
+async def test_a_pump_past_its_deadline_is_stopped_and_trips(world, golden):
     """Fault 25: a pump that runs past its deadline is stopped, asked, booked by its total, and the rig trips."""
     world.pump.endless = True
     with golden.raises(Tripped):
@@ -253,7 +252,7 @@ async def test_a_pump_past_its_deadline_is_stopped_and_trips(world, golden: Gold
     assert Severity.MAJOR in world.severities
 
 
-async def test_a_pump_that_does_not_stop_is_booked_in_full_and_trips(world, golden: Golden):
+async def test_a_pump_that_does_not_stop_is_booked_in_full_and_trips(world, golden):
     """Fault 25: if the stop cannot be verified, the dose is unknown, what it shows is booked, and the rig trips."""
     world.pump.endless = world.pump.unstoppable = True
     with golden.raises(Tripped):
@@ -263,7 +262,7 @@ async def test_a_pump_that_does_not_stop_is_booked_in_full_and_trips(world, gold
     assert len(world.trips) == 1
 
 
-async def test_a_pump_that_falls_silent_is_booked_in_full(world, golden: Golden):
+async def test_a_pump_that_falls_silent_is_booked_in_full(world, golden):
     """Fault 2, 16: a pump that cannot be asked any more leaves an unknown dose, and no second one."""
     intend = world.doses.intend
 
@@ -294,7 +293,7 @@ def found_running(pump, *, unstoppable=False, stops_lost=0, silent_again=False):
 
 
 @pytest.mark.parametrize("how", [{"unstoppable": True}, {"stops_lost": 1}, {}])
-async def test_a_pump_found_running_after_a_silence_is_an_overrun(world, how, golden: Golden):
+async def test_a_pump_found_running_after_a_silence_is_an_overrun(world, how, golden):
     """Fault 2, 25: a pump silent up to its deadline that then still runs is stopped, booked by what it shows, trips."""
     found_running(world.pump, **how)
     with golden.raises(Tripped):
@@ -306,7 +305,7 @@ async def test_a_pump_found_running_after_a_silence_is_an_overrun(world, how, go
     assert Severity.MAJOR in world.severities
 
 
-async def test_a_pump_found_running_that_falls_silent_again_trips(world, golden: Golden):
+async def test_a_pump_found_running_that_falls_silent_again_trips(world, golden):
     """Fault 2, 25: if the last thing known of it is that it runs, it has not stopped."""
     found_running(world.pump, unstoppable=True, silent_again=True)
     with golden.raises(Tripped):
@@ -439,7 +438,7 @@ async def test_a_refusal_of_something_else_is_none_of_the_dose(world):
         await world.dispense()
 
 
-async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world, golden: Golden):
+async def test_a_refusal_counts_in_full_where_the_total_cannot_be_asked(world, golden):
     """A pump that refuses and whose total cannot be read may have taken the dose and refused noise: booked in full."""
     world.pump.fault_after_start = "*ER"
     start = world.pump.start_dose
@@ -493,7 +492,7 @@ def breaks(world, *, restarts):
 
 
 @pytest.mark.parametrize("total_ml", [0.0, 3.0])
-async def test_a_restart_from_which_the_total_begins_anew_is_booked_in_full(world, total_ml, golden: Golden):
+async def test_a_restart_from_which_the_total_begins_anew_is_booked_in_full(world, total_ml, golden):
     """Fault 21: a total that one dose can reach does not deny it, above all after a first restart."""
     world.pump.total_ml = total_ml
     breaks(world, restarts=True)

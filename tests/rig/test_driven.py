@@ -9,7 +9,6 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import ActuatorState
-from tests.golden import Golden
 
 OFF = ActuatorState(controlled=False, setpoint=None)
 
@@ -60,7 +59,7 @@ async def test_all_that_hold_are_content(bench, rig):
     assert await rig.verify() == {}
 
 
-async def test_another_hand_is_noticed(bench, rig, golden: Golden):
+async def test_another_hand_is_noticed(bench, rig, golden):
     """Fault 61: an actuator that was switched off or moved says so, and only it."""
     await rig.control({"b": 30.0, "ca": 2.2})
     bench.softener.state = OFF
@@ -70,7 +69,7 @@ async def test_another_hand_is_noticed(bench, rig, golden: Golden):
     golden((await rig.verify())["b_valve"])
 
 
-async def test_another_hand_on_what_was_left_alone_is_noticed(bench, rig, golden: Golden):
+async def test_another_hand_on_what_was_left_alone_is_noticed(bench, rig, golden):
     """What somebody else switched on is not left alone any more: such a trial must not count as one."""
     await rig.control({"b": 30.0})
     bench.softener.state = ActuatorState(controlled=True, setpoint=None)
@@ -78,7 +77,7 @@ async def test_another_hand_on_what_was_left_alone_is_noticed(bench, rig, golden
     golden(await rig.verify())
 
 
-async def test_who_cannot_be_asked_does_not_hold(bench, rig, golden: Golden):
+async def test_who_cannot_be_asked_does_not_hold(bench, rig, golden):
     """An actuator without an answer is named with the error."""
     await rig.control({"b": 30.0})
     bench.valve.fail("read_back", DeviceTimeout("silent"))

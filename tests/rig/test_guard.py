@@ -15,7 +15,6 @@ from rigctl.rig.guard import Command, Guard, KnownState, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.values import News
-from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
 LIMITS = ActuatorLimits(low=5.0, high=60.0, safe_state="off", per_dose_ml=50.0, per_day_ml=100.0)
@@ -72,21 +71,21 @@ def test_admitted_doses_never_exceed_the_day_cap(volumes_ml):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, 4.9, 60.1])
-async def test_what_is_not_allowed_never_reaches_the_device(world, value, golden: Golden):
+async def test_what_is_not_allowed_never_reaches_the_device(world, value, golden):
     """Fault 42: an impossible setpoint is refused with what was got and what is allowed; the device hears nothing."""
     with golden.raises(GuardRefused):
         await world.guard.apply(world.valve_handle, value)
     assert world.valve.line.log == []
 
 
-async def test_an_actuator_without_limits_is_refused(world, golden: Golden):
+async def test_an_actuator_without_limits_is_refused(world, golden):
     """An actuator nobody declared limits for cannot be moved."""
     with golden.raises(GuardRefused):
         await world.guard.apply(Handle("stranger", world.valve, world.bus, 0.5), 10.0)
     assert world.valve.applied == []
 
 
-async def test_caps_count_open_intents_of_the_last_day(world, golden: Golden):
+async def test_caps_count_open_intents_of_the_last_day(world, golden):
     """The day's cap counts what the log has booked since 24 h of rig time, open intents included."""
     since = []
     given_ml = world.doses.given_ml
@@ -103,7 +102,7 @@ async def test_caps_count_open_intents_of_the_last_day(world, golden: Golden):
     assert since == [("pump", 1000.0 - 86_400.0)] * 2
 
 
-async def test_a_permit_admits_one_dose(world, golden: Golden):
+async def test_a_permit_admits_one_dose(world, golden):
     """A dose permit is good for one dose."""
     permit = await world.guard.admit_dose(world.pump_handle, 10.0)
     await world.guard.start_dose(permit)

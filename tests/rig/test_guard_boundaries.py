@@ -13,7 +13,6 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.values import News
-from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump, in_a_day
 
 LIMITS = ActuatorLimits(low=5.0, high=60.0, safe_state="off", per_dose_ml=50.0, per_day_ml=100.0)
@@ -100,7 +99,7 @@ def test_a_limit_itself_is_allowed_and_the_next_number_is_not(kind, value, booke
     assert said is None or said in found[0]
 
 
-async def test_a_cap_that_time_will_lift_is_told_from_one_that_it_will_not(guard, doses, pump, golden: Golden):
+async def test_a_cap_that_time_will_lift_is_told_from_one_that_it_will_not(guard, doses, pump, golden):
     """What does not fit these 24 hours names pump and volume, to be waited for; what never fits is refused."""
     doses.booked_ml = 70.0
     with pytest.raises(CapReached) as later:
@@ -112,7 +111,7 @@ async def test_a_cap_that_time_will_lift_is_told_from_one_that_it_will_not(guard
     golden(str(never.value))
 
 
-async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_ones(doses, valve, pump, golden: Golden):
+async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_ones(doses, valve, pump, golden):
     """Each is handed name, kind, value and unit, and what has been dispensed; no other check is asked."""
     seen = []
 
@@ -130,7 +129,7 @@ async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_on
         await guard.admit_dose(pump, 80.0)
 
 
-async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump, golden: Golden):
+async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump, golden):
     """Value, volume and deadline reach the device, and the bus is told in words what is being done."""
     sent = []
     valve.device.apply = lambda value, deadline: sent.append((value, type(deadline)))
@@ -145,7 +144,7 @@ async def test_what_passes_is_sent_as_it_was_asked_for(guard, valve, pump, golde
     assert valve.device.line.log.count("pump stop") == 2
 
 
-async def test_a_refusal_says_what_would_have_been_done(guard, valve, pump, golden: Golden):
+async def test_a_refusal_says_what_would_have_been_done(guard, valve, pump, golden):
     """Before its turn, and at its turn if the trip came while it waited; nothing is sent."""
     permit = await guard.admit_dose(pump, 10.0)
     valve.meanwhile = pump.meanwhile = lambda: guard.trip("acid")

@@ -11,7 +11,6 @@ from rigctl.rig.bus import Bus, BusTiming
 from rigctl.rig.handle import Handle, combined, together
 from rigctl.rig.protocols import Identity
 from rigctl.rig.values import News
-from tests.golden import Golden
 from tests.rig.fakes import FakeActuator, FakeClock, FakeLine
 
 
@@ -46,7 +45,7 @@ async def test_a_device_is_recognised_before_the_first_command(world):
     assert world.line.log == ["open", "valve identify", "valve apply", "valve apply"]
 
 
-async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(world, golden: Golden):
+async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(world, golden):
     """Fault 9: device `ph` is named although the URL of its bus, `/dev/phone`, has the same letters."""
     line = FakeLine("serial:///dev/phone", FakeClock())
     bus, probe = Bus(line, News()), FakeActuator("ph", line)
@@ -61,7 +60,7 @@ async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(w
     golden(str(error))
 
 
-async def test_another_instrument_after_a_replug_is_not_written_to(world, golden: Golden):
+async def test_another_instrument_after_a_replug_is_not_written_to(world, golden):
     """Fault 18: if another instrument answers once the line is back, every command to it is refused."""
     await world.handle.identify()
     world.valve.fail("apply", OSError("unplugged"))
@@ -178,7 +177,7 @@ async def test_the_others_finish_before_the_error_is_raised():
     assert finished == [True]
 
 
-def test_several_errors_become_one_of_the_worst_kind_with_all_messages(golden: Golden):
+def test_several_errors_become_one_of_the_worst_kind_with_all_messages(golden):
     """The kind of the worst decides, and every message is told once."""
     errors = [
         DeviceTimeout("a silent"),

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import News
-from tests.golden import Golden
 from tests.rig.boards import reading, rig_of
 from tests.rig.fakes import FakeDoseLog
 
@@ -49,7 +48,7 @@ async def test_a_safe_state_that_is_the_release_value_is_confirmed(plc, rig):
     assert plc.data_bank.get_holding_registers(1, 1) == [2000]
 
 
-async def test_a_setpoint_that_is_the_release_value_is_held(plc, rig, golden: Golden):
+async def test_a_setpoint_that_is_the_release_value_is_held(plc, rig, golden):
     """A trial may ask for it; another one is not confirmed by it."""
     await rig.open()
     assert await rig.control({"fan": 20.0}) == {"fan": ActuatorState(True, 20.0)}

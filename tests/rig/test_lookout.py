@@ -9,7 +9,6 @@ from rigctl.errors import DeviceFault, DeviceTimeout, JournalUnwritable
 from rigctl.rig import lookout
 from rigctl.rig.protocols import ActuatorState, DoseStatus, Severity
 from rigctl.rig.spec import SensorRules, WatchSpec
-from tests.golden import Golden
 
 LET_GO = ActuatorState(controlled=False, setpoint=None)
 PATIENT = 2000
@@ -69,7 +68,7 @@ async def test_a_sensor_that_stops_answering_grows_old(bench, watched):
     assert later.readings["ca"].value == glance.readings["ca"].value
 
 
-async def test_fault_61_a_driven_actuator_that_is_let_go_is_noticed(bench, watched, golden: Golden):
+async def test_fault_61_a_driven_actuator_that_is_let_go_is_noticed(bench, watched, golden):
     """Switched off by another hand while it is driven: two reads that deny it, and it is known to be astray."""
     await watched.open()
     await watched.control({"b": 30.0})
@@ -176,7 +175,7 @@ async def test_90_a_pump_s_total_that_jumps_between_doses_is_told_and_not_booked
     assert (bench.doses.records, len(bench.alarms)) == ([], 1)
 
 
-async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched, golden: Golden):
+async def test_a_restart_that_the_watch_is_told_of_is_told_on(bench, watched, golden):
     """A pump says it once; one that restarts between doses is about to do so in one."""
     await watched.open()
     bench.pump._status = DoseStatus(running=False, dispensed_ml=0.0, reset=True)
@@ -201,7 +200,7 @@ async def test_our_own_doses_are_nobody_else_s(bench, watched):
 
 
 async def test_fault_38_a_step_beyond_the_plausible_rate_is_not_believed_before_it_is_confirmed(
-    bench, make_rig, golden: Golden
+    bench, make_rig, golden
 ):
     """One reading that jumps is INVALID; when others agree with it the value is real, and the watch is told."""
     bench.softener.state = LET_GO
@@ -234,9 +233,7 @@ async def test_a_driver_s_mistake_does_not_end_the_watch(bench, watched):
     assert len(told) == 1
 
 
-async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(
-    bench, watched, monkeypatch, golden: Golden
-):
+async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(bench, watched, monkeypatch, golden):
     """One that does not answer any more does not hold as far as is known; its neighbours on the line do."""
     monkeypatch.setattr(lookout, "SILENT_S", 0.05)
     await watched.open()
@@ -248,7 +245,7 @@ async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(
     assert set(watched.glance().astray) == {"softener"}
 
 
-async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched, golden: Golden):
+async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched, golden):
     """It runs by itself and refuses to stop: one alarm, and the watch knows."""
     await watched.open()
     await until(watched, lambda _: watched._lookout._totals)

@@ -15,7 +15,6 @@ from rigctl.rig.clocks import Civil
 from rigctl.rig.metering import CIVIL, Metering, PowerIntegral, by_power, is_own
 from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeterSpec
-from tests.golden import Golden
 from tests.rig.fakes import FakeMeter, Heard
 
 
@@ -53,7 +52,7 @@ def metered_rig(bench, meter, make_rig):
     return make_rig(replace(bench.spec(), meters=(power,)))
 
 
-async def test_power_is_integrated_between_readings(bench, meter, metered_rig, golden: Golden):
+async def test_power_is_integrated_between_readings(bench, meter, metered_rig, golden):
     """Trapezoids over rig time: half an hour that goes from 600 W to 1000 W is 0.4 kWh."""
     first = (await metered_rig.meters())[by_power("power")]
     bench.clock.sleep(1800.0)
@@ -114,7 +113,7 @@ async def test_an_open_rig_samples_the_power_until_it_is_closed(bench, meter, me
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "power"]
 
 
-async def test_a_driver_that_breaks_ends_the_sampling_and_is_told(bench, meter, metered_rig, golden: Golden):
+async def test_a_driver_that_breaks_ends_the_sampling_and_is_told(bench, meter, metered_rig, golden):
     """What a plug-in raises costs evidence, not the campaign."""
     metered_rig._metering._period_s = 0.001
     meter.fail("read", KeyError("watts"))

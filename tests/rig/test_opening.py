@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from tests.golden import Golden
 from tests.rig.test_rig import written
 
 
@@ -31,7 +30,7 @@ async def test_a_simulated_rig_may_run_faster(bench, hasty):
 
 
 @pytest.mark.parametrize("says", [None, False])
-async def test_a_real_bus_is_refused(bench, hasty, says, golden: Golden):
+async def test_a_real_bus_is_refused(bench, hasty, says, golden):
     """With a bus on which nobody says so, opening is refused with the bus and the remedy, and nothing is written."""
     claim(bench, "b_probe", "camera")
     if says is not None:

@@ -16,7 +16,6 @@ from rigctl.errors import (
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.spec import MeterSpec, OutcomeSpec
 from rigctl.rig.values import OpenDose
-from tests.golden import Golden
 from tests.rig.fakes import FakePump
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
@@ -75,7 +74,7 @@ async def test_what_stays_unsafe_raises_one_alarm(bench, rig):
     assert [a.source for a in bench.alarms] == ["ca_doser"]
 
 
-async def test_a_register_that_does_not_exist_is_named(bench, rig, golden: Golden):
+async def test_a_register_that_does_not_exist_is_named(bench, rig, golden):
     """Fault 9: an illegal address at opening is reported as it is, without a retry."""
     bench.b_probe.fail("identify", DeviceFault("b_probe: unit 1 input register 2: exception 02"))
     with golden.raises(DeviceFault):
@@ -83,7 +82,7 @@ async def test_a_register_that_does_not_exist_is_named(bench, rig, golden: Golde
     assert bench.plc.log.count("b_probe identify") == 1
 
 
-async def test_a_probe_only_reads(bench, rig, golden: Golden):
+async def test_a_probe_only_reads(bench, rig, golden):
     """Probing tells identity and a reading of every device, or what is wrong with it, and writes nothing."""
     bench.t_probe.fail("identify", DeviceTimeout("silent"))
     found = await rig.probe()
@@ -149,7 +148,7 @@ async def test_nothing_moves_when_one_setpoint_is_refused(bench, rig):
     assert written(bench) == []
 
 
-async def test_a_setpoint_that_is_not_held_is_a_mismatch(bench, rig, golden: Golden):
+async def test_a_setpoint_that_is_not_held_is_a_mismatch(bench, rig, golden):
     """Fault 4: an actuator that does not hold what it was sent is named with variable, got and wanted."""
     bench.valve.deaf = True
     with golden.raises(ReadBackMismatch):
@@ -157,7 +156,7 @@ async def test_a_setpoint_that_is_not_held_is_a_mismatch(bench, rig, golden: Gol
     assert Severity.MAJOR in [a.severity for a in bench.alarms]
 
 
-async def test_an_actuator_that_does_not_let_go_is_a_mismatch(bench, rig, golden: Golden):
+async def test_an_actuator_that_does_not_let_go_is_a_mismatch(bench, rig, golden):
     """Only what is controlled is driven: an actuator that stays on although released is a mismatch."""
     bench.valve.deaf = True
     with golden.raises(ReadBackMismatch):
@@ -212,7 +211,7 @@ async def test_a_pump_that_runs_unasked_is_stopped(bench, rig):
     assert [a.kind for a in bench.alarms if a.severity is Severity.MAJOR] == ["unasked run"]
 
 
-async def test_a_runaway_pump_trips_the_rig_and_everything_goes_safe(bench, make_rig, golden: Golden):
+async def test_a_runaway_pump_trips_the_rig_and_everything_goes_safe(bench, make_rig, golden):
     """Fault 25: a pump past its deadline trips; all actuators are safe, and nothing can be imposed any more."""
     rig = make_rig()
     rig._dispenser._wall = bench.clock.now_s
@@ -273,7 +272,7 @@ async def test_every_variable_and_the_outcome_are_measured(bench, rig):
     assert bench.alarms == []
 
 
-async def test_further_outcomes_are_measured_in_the_same_window(bench, make_rig, golden: Golden):
+async def test_further_outcomes_are_measured_in_the_same_window(bench, make_rig, golden):
     """Each under its own name from its own sensor; a sensor that is none is told with its place."""
     warmth, boron = (OutcomeSpec(name=n, unit="1", sensor=s) for n, s in (("warmth", "t_probe"), ("boron", "b_probe")))
     first = bench.spec().outcomes
@@ -347,7 +346,7 @@ async def test_a_meter_that_cannot_be_read_is_invalid(bench, make_rig, failure):
     assert [a.source for a in bench.alarms] == ["mains_meter"]
 
 
-async def test_a_meter_that_stays_silent_is_told_of_once(bench, make_rig, golden: Golden):
+async def test_a_meter_that_stays_silent_is_told_of_once(bench, make_rig, golden):
     """However often it is asked, and whatever its line says of its next attempt; once more when it can be read."""
     bench.meter.fail("total", *(DeviceTimeout(f"silent; next attempt in {n} s") for n in (1, 2, 4)))
     rig = make_rig(metered(bench))

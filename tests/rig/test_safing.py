@@ -8,7 +8,6 @@ from rigctl.errors import DeviceTimeout, PortUnavailable
 from rigctl.rig import safing
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Severity
-from tests.golden import Golden
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ALL = {"ca_doser", "b_valve", "softener", "refill"}
@@ -33,7 +32,7 @@ async def test_a_numeric_safe_state_is_imposed_and_confirmed(bench, make_rig):
     assert bench.valve.state == ActuatorState(controlled=True, setpoint=12.0)
 
 
-async def test_what_cannot_be_confirmed_is_named(bench, rig, golden: Golden):
+async def test_what_cannot_be_confirmed_is_named(bench, rig, golden):
     """An actuator that does not move is reported with what it reads back; the others are safe."""
     bench.valve.deaf = True
     report = await rig.safe()

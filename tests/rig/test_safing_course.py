@@ -18,7 +18,6 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus
 from rigctl.rig.safing import _Course, _question
-from tests.golden import Golden
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 from tests.rig.test_safing_order import RELEASED, Channel
 
@@ -91,7 +90,7 @@ def test_a_bus_has_twice_what_it_needs_and_one_answer_more(table, once_s, timeou
     assert all(f" {within} s" in why for why in course.left.values())
 
 
-async def test_every_exchange_says_what_it_is_and_only_questions_wait_for_a_settled_line(table, golden: Golden):
+async def test_every_exchange_says_what_it_is_and_only_questions_wait_for_a_settled_line(table, golden):
     """Commands leave at once, each in words that name the device; recognising before a question is one."""
     course = table.course(table.channels(1, 1, None, anonymous=False))
     await course.until_safe()
@@ -102,7 +101,7 @@ async def test_every_exchange_says_what_it_is_and_only_questions_wait_for_a_sett
     assert (told, asked) == ({"c0": 2, "c2": 2}, {"c0": 1, "c1": 2, "c2": 1})
 
 
-async def test_what_is_denied_is_told_five_times_with_pauses_that_double(table, golden: Golden):
+async def test_what_is_denied_is_told_five_times_with_pauses_that_double(table, golden):
     """Only what denied it, for 1.5 s in all; then it is reported as it reads back."""
     deaf, fine = table.channels(None, None)
     deaf.deaf = True
@@ -141,7 +140,7 @@ async def test_attempts_in_vain_to_reach_the_line_do_not_count(table):
     assert len(table.told_s["c0"]) == 5
 
 
-async def test_a_bug_in_the_turn_itself_is_reported_and_not_tried_again(table, golden: Golden):
+async def test_a_bug_in_the_turn_itself_is_reported_and_not_tried_again(table, golden):
     """What is not a device's trouble will not go away."""
     table.errors = [ZeroDivisionError("bug")]
     course = table.course(table.channels(None, None))
@@ -151,7 +150,7 @@ async def test_a_bug_in_the_turn_itself_is_reported_and_not_tried_again(table, g
     assert [why.partition(":")[0] for why in course.left.values()] == ["ZeroDivisionError"] * 2
 
 
-def test_when_the_time_is_over_everything_is_told_and_nothing_asked(table, golden: Golden):
+def test_when_the_time_is_over_everything_is_told_and_nothing_asked(table, golden):
     """Nobody waits for the answers any more; what was told says so, what was not keeps its reason."""
     course = table.course(table.channels(None, 1, 1))
     table.now_s += 5.2
@@ -162,7 +161,7 @@ def test_when_the_time_is_over_everything_is_told_and_nothing_asked(table, golde
     golden(course.left)
 
 
-def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table, golden: Golden):
+def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table, golden):
     """The end itself is over."""
     course = table.course(table.channels(None))
     table.now_s += 5.2
@@ -174,7 +173,7 @@ def test_a_moment_before_the_time_is_over_the_first_is_still_asked(table, golden
     golden(table.said)
 
 
-def test_a_board_that_refuses_leaves_the_others_as_they_stand(table, golden: Golden):
+def test_a_board_that_refuses_leaves_the_others_as_they_stand(table, golden):
     """Each of its channels is told alone, with its own reason; what denies stays on the list."""
     first, second, other = table.channels(1, 1, None)
     first.fail("together", DeviceFault("exception 01"))
@@ -190,7 +189,7 @@ def test_a_board_that_refuses_leaves_the_others_as_they_stand(table, golden: Gol
     golden(course.left)
 
 
-def test_a_refusal_says_its_kind_until_each_was_told(table, golden: Golden):
+def test_a_refusal_says_its_kind_until_each_was_told(table, golden):
     """Nobody could be told: the reasons of the refusal, not of a command that was never sent."""
     first, second, other = table.channels(1, 1, None)
     first.fail("together", DeviceFault("exception 01"))
@@ -201,7 +200,7 @@ def test_a_refusal_says_its_kind_until_each_was_told(table, golden: Golden):
     golden(course.left)
 
 
-def test_telling_a_board_leaves_the_reasons_of_the_others(table, golden: Golden):
+def test_telling_a_board_leaves_the_reasons_of_the_others(table, golden):
     """What was not told yet is still on the list when the board was."""
     channels = table.channels(1, 1, None)
     course = table.course(channels)
@@ -229,7 +228,7 @@ def test_a_board_has_four_times_what_going_together_takes(table):
     assert table.asked_s == {f"c{i}": [5.0] for i in range(6)}
 
 
-def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table, golden: Golden):
+def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table, golden):
     """It did not say who it is: it waits, and those after it are given less time; the next attempt begins afresh."""
     stranger, other = table.channels(None, None, anonymous=False)
     other.anonymous = True

@@ -12,7 +12,6 @@ from rigctl.rig.protocols import ActuatorState, DeviceOptions, Pace
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import DeviceSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming
 from rigctl.rig.values import News
-from tests.golden import Golden
 from tests.rig.conftest import QUICK
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakeRegistry, FakeSensor
 
@@ -106,7 +105,7 @@ async def test_everything_is_told_before_anything_is_asked(world):
     assert report.ok
 
 
-async def test_neighbours_go_together(world, golden: Golden):
+async def test_neighbours_go_together(world, golden):
     """Actuators of one instrument that can go in one exchange do, each board by itself."""
     assert (await world.rig(world.channels(1, 2, 1, 2, None)).safe()).ok
     golden(world.log()[:4])
@@ -185,7 +184,7 @@ async def test_one_of_a_board_is_recognised_for_all(world):
     assert world.log() == [*told, "c0 read_back", "c1 identify", "c1 read_back"]
 
 
-async def test_nothing_is_told_to_another_board(world, golden: Golden):
+async def test_nothing_is_told_to_another_board(world, golden):
     """Fault 18: if another instrument answers, none of its channels is told; the other boards are."""
     channels = world.channels(1, 1, 2, anonymous=False)
     channels[0].fail("identify", *[IdentityMismatch("c0: a pump answers")] * 15)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, ReadBackMismatch
 from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.slewing import STEPS, Slew, ramp
-from tests.golden import Golden
 
 RATE = 0.25
 SLEW = Slew(4.0, RATE)
@@ -69,7 +68,7 @@ async def test_the_way_to_safety_is_no_ramp(bench, slewed):
     assert bench.valve.applied[sent] == pytest.approx(29.0, abs=1.0)
 
 
-async def test_a_ramp_does_not_begin_at_a_guess(bench, slewed, golden: Golden):
+async def test_a_ramp_does_not_begin_at_a_guess(bench, slewed, golden):
     """While the variable cannot be read nothing is driven; a single spoilt reading is asked again."""
     readings = iter([float("nan"), 28.0])
     bench.b_probe.source = lambda: next(readings)
@@ -92,7 +91,7 @@ async def test_a_ramp_begins_at_the_setpoint_that_it_was_let_go_by(bench, slewed
 
 
 @pytest.mark.parametrize("held", [99.0, -5.0, float("nan")])
-async def test_a_ramp_does_not_begin_beyond_the_range(bench, slewed, held, golden: Golden):
+async def test_a_ramp_does_not_begin_beyond_the_range(bench, slewed, held, golden):
     """What another hand has set beyond the range is no place to take a step from; let go of, it begins anew."""
     bench.valve.state = ActuatorState(controlled=True, setpoint=held)
     with golden.raises(ReadBackMismatch):
@@ -120,7 +119,7 @@ async def test_an_answer_that_is_lost_on_the_way_is_settled_by_the_read_back(ben
     assert slewed.driven == {"b_valve": 32.0}
 
 
-async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed, golden: Golden):
+async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed, golden):
     """Without knowing where it stands, or too far from there, or too soon."""
     guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
     with golden.raises(GuardRefused):
@@ -135,7 +134,7 @@ async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed, golden: Gold
     assert bench.valve.applied == [31.0]
 
 
-async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(bench, slewed, golden: Golden):
+async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(bench, slewed, golden):
     """It may have moved or not, so the next step is none until somebody has read it back."""
     guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
     guard.stands_at("b_valve", 28.0)
@@ -148,7 +147,7 @@ async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(be
         await guard.apply(valve, 32.0)
 
 
-async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed, golden: Golden):
+async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed, golden):
     """It restarted between two steps and has let go, or another hand is at it: the next step would be a jump."""
     apply = bench.valve.apply
 
@@ -164,7 +163,7 @@ async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench,
     assert slewed.driven == {}
 
 
-async def test_a_ramp_does_not_begin_where_the_instrument_is_no_more(bench, slewed, golden: Golden):
+async def test_a_ramp_does_not_begin_where_the_instrument_is_no_more(bench, slewed, golden):
     """The same between two trials, of which the second goes on from the first one's setpoint."""
     await slewed.control({"b": 40.0})
     sent = len(bench.valve.applied)

@@ -11,7 +11,6 @@ from rigctl.errors import DeviceTimeout, IdentityMismatch
 from rigctl.rig import safing
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_lines, cut_mbap, cut_rtu, peers
-from tests.golden import Golden
 from tests.rig.boards import reading, relay, rig_of
 from tests.rig.fakes import FakeDoseLog
 
@@ -51,7 +50,7 @@ def patient(monkeypatch):
     monkeypatch.setattr(safing, "LEAST_PATIENCE_S", WAITS_S)
 
 
-async def test_another_board_on_the_port_is_told_nothing(socket, patient, golden: Golden):
+async def test_another_board_on_the_port_is_told_nothing(socket, patient, golden):
     """Swapped while nothing was asked of it; the answer to who it is is not that of the board that was there."""
     ours, other = ModbusUnit(words={(3, 9): 77}), ModbusUnit(words={(3, 9): 88})
     port = socket(cut_rtu, ours.rtu)
@@ -97,7 +96,7 @@ def adapters(tmp_path, peer):
     return make
 
 
-async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(adapters, golden: Golden):
+async def test_another_board_that_comes_in_mid_command_is_told_nothing_more(adapters, golden):
     """Between setpoint and enable; the other holds the same setpoint."""
     ours, other = (ModbusUnit(words={(3, 9): who, (3, 3): held}) for who, held in ((77, 0), (88, 1)))
     url, swapping = adapters(ours, other, 6)
@@ -123,7 +122,7 @@ async def test_another_board_that_comes_while_everything_is_made_safe_is_told_no
     assert other.coils == {0: True}
 
 
-async def test_another_unit_behind_a_gateway_is_told_nothing(peer, golden: Golden):
+async def test_another_unit_behind_a_gateway_is_told_nothing(peer, golden):
     """A gateway that heard nothing (exception 0B) is a silence: who answers there afterwards may be another."""
     unit = ModbusUnit(words={(3, 9): 77})
     url = f"modbus_tcp://127.0.0.1:{peer(TcpPeer, cut_mbap, unit.tcp).port}"
@@ -139,7 +138,7 @@ async def test_another_unit_behind_a_gateway_is_told_nothing(peer, golden: Golde
     assert unit.coils == {}
 
 
-async def test_another_pump_on_the_port_doses_nothing(socket, golden: Golden):
+async def test_another_pump_on_the_port_doses_nothing(socket, golden):
     """Two circuits of one model, told apart by their names; the one that is there now is not asked to dose."""
     pumps = {name: Pump() for name in ("acid", "base")}
 

@@ -8,7 +8,6 @@ from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
 from rigctl.rig.protocols import DoseStatus, Severity
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.titration import Side
-from tests.golden import Golden
 from tests.rig.fakes import FakeSensor
 from tests.rig.pumps import Pumps
 
@@ -77,7 +76,7 @@ async def test_nothing_is_dosed_at_the_setpoint():
     assert world.doses.records == []
 
 
-async def test_no_response_stops_the_dosing(golden: Golden):
+async def test_no_response_stops_the_dosing(golden):
     """Fault 39: two doses without response are the last, with an alarm that says so."""
     world = World(really=0.0)
     with golden.raises(ReadBackMismatch):
@@ -119,7 +118,7 @@ async def test_81_a_dose_that_the_pump_denies_and_the_probe_sees_is_booked_in_fu
 
 
 @pytest.mark.parametrize("really", [0.0, 0.4, -0.1])
-async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really, golden: Golden):
+async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really, golden):
     """A drift of less than half of what the dose should do, or away from the setpoint, books nothing."""
     world = World(start=5.0, really=really)
     denying(world)
@@ -128,7 +127,7 @@ async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really, golde
     assert "unknown" not in world.doses.steps
 
 
-async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose(golden: Golden):
+async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose(golden):
     """A small dose does not show above what the probe's readings differ by anyway."""
     world = World(start=0.2)
     world.change(per_dose_ml=1.0)
@@ -138,7 +137,7 @@ async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose(golden: G
     assert "unknown" not in world.doses.steps
 
 
-async def test_a_wrong_sign_counts_as_no_response(golden: Golden):
+async def test_a_wrong_sign_counts_as_no_response(golden):
     """A reading that moves away from the setpoint is no response either."""
     world = World(really=-0.01)
     with golden.raises(ReadBackMismatch):
@@ -153,7 +152,7 @@ async def test_a_little_too_far_is_accepted():
     assert len(world.pump.started) == 1
 
 
-async def test_far_too_far_is_a_mismatch(golden: Golden):
+async def test_far_too_far_is_a_mismatch(golden):
     """Well past the setpoint the variable is not where it was sent, and no dose brings it back."""
     world = World(really=1.5)
     with golden.raises(ReadBackMismatch):
@@ -172,7 +171,7 @@ async def test_what_is_past_the_setpoint_before_any_dose_names_the_treatment(tre
     assert world.pump.started == []
 
 
-async def test_the_number_of_doses_is_bounded(golden: Golden):
+async def test_the_number_of_doses_is_bounded(golden):
     """After the allowed number of doses a setpoint not reached is a mismatch."""
     world = World(really=0.3, max_doses=3)
     with golden.raises(ReadBackMismatch):
@@ -181,7 +180,7 @@ async def test_the_number_of_doses_is_bounded(golden: Golden):
 
 
 @pytest.mark.parametrize("value", [math.nan, -1.0, 25.0])
-async def test_without_a_valid_reading_nothing_is_dosed(value, golden: Golden):
+async def test_without_a_valid_reading_nothing_is_dosed(value, golden):
     """Fault 37: a probe that reads NaN or something implausible is never dosed by."""
     world = World()
     world.probe.source = lambda: value
@@ -199,7 +198,7 @@ async def test_a_single_invalid_reading_is_asked_again():
     assert len(world.pump.started) == 1
 
 
-async def test_fault_63_doses_that_move_nothing_latch_the_pump_whatever_trial_they_belong_to(golden: Golden):
+async def test_fault_63_doses_that_move_nothing_latch_the_pump_whatever_trial_they_belong_to(golden):
     """Two a trial, as ever; with the last of those allowed the next trial trips before it doses, and says why."""
     world = World(really=0.0)
     for _ in range(ENOUGH // 2):

@@ -20,7 +20,6 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.titration import Partner, Side
 from rigctl.rig.values import OpenDose
-from tests.golden import Golden
 from tests.rig.fakes import FakeDoseLog, FakeLine, FakePump, FakeSensor
 from tests.rig.pumps import Pumps
 
@@ -131,7 +130,7 @@ async def test_far_too_far_is_taken_back_once(world):
     assert tank.started("up") == [pytest.approx(10.0)]
 
 
-async def test_the_pumps_do_not_chase_each_other(world, golden: Golden):
+async def test_the_pumps_do_not_chase_each_other(world, golden):
     """Where both stocks are twice as strong, the second overshoot fails the trial: one turn, not a duel."""
     tank = world(start=6.5, down=-0.08, up=0.1)
     with golden.raises(ReadBackMismatch):
@@ -140,7 +139,7 @@ async def test_the_pumps_do_not_chase_each_other(world, golden: Golden):
     assert tank.alarms[-1].severity is Severity.MAJOR
 
 
-async def test_with_one_pump_far_too_far_is_a_mismatch_still(world, golden: Golden):
+async def test_with_one_pump_far_too_far_is_a_mismatch_still(world, golden):
     """What the other pump is for."""
     tank = world(start=6.5, down=-0.08)
     with golden.raises(ReadBackMismatch):
@@ -157,7 +156,7 @@ async def test_each_pump_has_its_own_caps(world):
     assert len(tank.doses.rows) == 1
 
 
-async def test_the_number_of_doses_is_bounded_for_each(world, golden: Golden):
+async def test_the_number_of_doses_is_bounded_for_each(world, golden):
     """A weak base gives up after its own number of doses."""
     tank = world(start=5.0, up=0.015)
     with golden.raises(ReadBackMismatch):
@@ -165,7 +164,7 @@ async def test_the_number_of_doses_is_bounded_for_each(world, golden: Golden):
     assert len(tank.started("up")) == 2
 
 
-async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden: Golden):
+async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden):
     """An empty base canister is held against the base pump, not the acid's."""
     tank = world(start=5.5, up=0.0)
     with golden.raises(ReadBackMismatch):
@@ -244,7 +243,7 @@ async def test_a_partner_that_is_dead_beforehand_moves_nothing(world):
     assert tank.started("down") == []
 
 
-async def test_the_second_pump_dies_between(world, golden: Golden):
+async def test_the_second_pump_dies_between(world, golden):
     """The first has given its 20 mL when the second refuses: 0 mL are booked, it is told, nothing is repeated."""
     tank = world()
     tank.pumps["partner"].fail("start_dose", DeviceFault("motor"))
@@ -257,7 +256,7 @@ async def test_the_second_pump_dies_between(world, golden: Golden):
     golden(told.message)
 
 
-async def test_the_second_pump_falls_silent_between(world, golden: Golden):
+async def test_the_second_pump_falls_silent_between(world, golden):
     """Nobody knows what it gave: booked in full, told, and nothing is sent again."""
     tank = world()
     partner = tank.pumps["partner"]
@@ -278,7 +277,7 @@ async def test_the_second_pump_falls_silent_between(world, golden: Golden):
     golden([a.message for a in tank.alarms])
 
 
-async def test_the_first_pump_dies_and_the_second_does_not_begin(world, golden: Golden):
+async def test_the_first_pump_dies_and_the_second_does_not_begin(world, golden):
     """Its intent is settled as nothing: a ratio is not kept up by dosing one half of it."""
     tank = world()
     tank.pumps["down"].fail("start_dose", DeviceFault("motor"))
@@ -289,7 +288,7 @@ async def test_the_first_pump_dies_and_the_second_does_not_begin(world, golden: 
     golden(tank.alarms[-1].message)
 
 
-async def test_a_first_pump_that_falls_short_is_no_start_of_a_ratio(world, golden: Golden):
+async def test_a_first_pump_that_falls_short_is_no_start_of_a_ratio(world, golden):
     """Half of its volume: the second is not begun in some other proportion."""
     tank = world()
     tank.pumps["down"].short = 0.5

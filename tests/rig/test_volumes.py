@@ -10,7 +10,6 @@ from rigctl.errors import DeviceFault, GuardRefused
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.spec import VariableWiring, VolumeSpec
-from tests.golden import Golden
 from tests.rig.fakes import FakeLine, FakePump
 
 CAP = ActuatorLimits(low=5.0, high=40.0, safe_state="off", per_dose_ml=45.0, per_day_ml=400.0)
@@ -104,7 +103,7 @@ async def test_a_volume_comes_before_titration_and_mixes_first(bench, volumes):
     assert times["ca_doser"] - times["feed_pump"] >= 20.0 + 60.0
 
 
-async def test_a_volume_outside_its_range_moves_nothing(bench, volumes, golden: Golden):
+async def test_a_volume_outside_its_range_moves_nothing(bench, volumes, golden):
     """The guard refuses before anything is imposed."""
     rig = volumes()
     await rig.open()

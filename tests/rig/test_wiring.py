@@ -5,7 +5,6 @@ import pytest
 
 from rigctl.errors import ConfigError, DeviceTimeout
 from rigctl.rig.spec import DosingSpec, MeterSpec, OutcomeSpec, VariableWiring
-from tests.golden import Golden
 
 
 def changed(bench, **changes):
@@ -25,7 +24,7 @@ def test_devices_on_one_line_share_a_bus(bench, rig):
     assert all(line.log == [] for line in bench.lines.values())
 
 
-def test_all_problems_are_told_at_once(bench, make_rig, golden: Golden):
+def test_all_problems_are_told_at_once(bench, make_rig, golden):
     """Unknown names and devices that cannot do what they are named for are listed together."""
     spec = changed(
         bench,
@@ -52,13 +51,13 @@ def test_every_actuator_needs_limits(bench, make_rig):
     ]
 
 
-def test_a_doser_must_be_able_to_dose(bench, make_rig, golden: Golden):
+def test_a_doser_must_be_able_to_dose(bench, make_rig, golden):
     """Dosing with something that is no pump is a problem."""
     found = problems(make_rig, changed(bench, dosing={"b_valve": DosingSpec("b_probe", 1.0, 1.0, 1.0, 3)}))
     golden(found)
 
 
-def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig, golden: Golden):
+def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig, golden):
     """A volume counter cannot be priced as energy."""
     meters = (MeterSpec("energy", Decimal(1), "ca_doser", "acid"), MeterSpec("energy", Decimal(1), "camera", "power"))
     found = problems(make_rig, changed(bench, meters=meters))
@@ -67,7 +66,7 @@ def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig, golden:
     golden(found[1])
 
 
-def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig, golden: Golden):
+def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig, golden):
     """The scheme of the bus must be one the driver knows; a URL that does not hold is told too."""
     spec = bench.spec()
     devices = dict(spec.devices)
@@ -91,7 +90,7 @@ async def test_a_probe_is_told_the_temperature_before_it_is_read(bench, make_rig
     assert "silent" in told[-1].detail
 
 
-def test_a_temperature_is_read_in_degrees_by_a_sensor(bench, make_rig, golden: Golden):
+def test_a_temperature_is_read_in_degrees_by_a_sensor(bench, make_rig, golden):
     """Another unit, or a device that reads nothing, is told where it stands."""
     bench.ca_probe.take_temperature = lambda reading: None
     bench.ca_probe.temperature_from = "b_probe"

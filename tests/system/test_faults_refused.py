@@ -13,7 +13,6 @@ from pyModbusTCP.constants import EXP_ACKNOWLEDGE, EXP_SLAVE_DEVICE_BUSY
 from pyModbusTCP.server import DataBank, DataHandler
 
 from tests.drivers.peers import foreign_plc
-from tests.golden import Golden
 from tests.system.stack import Stack
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
@@ -239,7 +238,7 @@ def test_fault_89_a_hung_campaign_is_ended_by_force_and_its_rig_made_safe(driven
     assert run.wait() == -signal.SIGKILL
 
 
-def test_fault_89_a_campaign_that_answers_is_asked_and_not_killed(driven, plc, golden: Golden):
+def test_fault_89_a_campaign_that_answers_is_asked_and_not_killed(driven, plc, golden):
     """Force is for one that hangs."""
     rigctl, run = driven
     safe = rigctl("safe", "--force", "--json")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import Golden
 from tests.system.signal_matrix import is_safe
 from tests.system.stack import LOCK, PORT, Process, fill, greenhouse, mounted, stranger
 
@@ -168,7 +167,7 @@ def test_safe_names_who_holds_a_port(sim, stack, tmp_path, config):
     assert is_safe(sim)
 
 
-def test_fault_58_safe_waits_for_the_campaigns_report(sim, stack, tmp_path, config, golden: Golden):
+def test_fault_58_safe_waits_for_the_campaigns_report(sim, stack, tmp_path, config, golden):
     """A live campaign whose actuators do not confirm: exit 1 and their names, once the campaign has tried."""
     run = stack.settling(config, tmp_path / "state")
     sim.control({"fault": "drop_reply", "bus": "plc", "count": -1})

@@ -7,7 +7,6 @@ import time
 
 import pytest
 
-from tests.golden import Golden
 from tests.system.stack import SPEED, WITH_CALCIUM, because, cost, greenhouse
 
 pytestmark = pytest.mark.system
@@ -103,7 +102,7 @@ def test_fault_27_a_missing_meter_does_not_keep_valves_open_after_a_kill(sim, st
     assert again.count("RUNNING") == 1
 
 
-def test_fault_45_safe_in_mid_dose_stops_at_once_and_replays_nothing(sim, stack, tmp_path, golden: Golden):
+def test_fault_45_safe_in_mid_dose_stops_at_once_and_replays_nothing(sim, stack, tmp_path, golden):
     """`rigctl safe` in mid-dose: the pump stands, the trial is abandoned; the next start does not take it up again."""
     config = greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM[:1], edit=patient)
     run = stack.run(config, tmp_path / "state")

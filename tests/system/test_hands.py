@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.golden import Golden
 from tests.simulated import start_sim
 from tests.system.stack import Stack, greenhouse, rows
 
@@ -34,7 +33,7 @@ def by_hand(stack: Stack, config, state, *words):
     return done.answer
 
 
-def test_a_pump_is_driven_by_hand_where_no_campaign_runs(sim, stack, tmp_path, golden: Golden):
+def test_a_pump_is_driven_by_hand_where_no_campaign_runs(sim, stack, tmp_path, golden):
     """The process takes the rig, doses once, books it and leaves everything safe."""
     config, state = greenhouse(tmp_path / "rig.yaml", edit=at_speed_one), tmp_path / "state"
     started = stack.run(config, state, "--max-trials", "1")  # a campaign must have begun in this directory
