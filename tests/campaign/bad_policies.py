@@ -1,7 +1,5 @@
 """Policies that are not to be trusted; they stand in a module, so that another process finds them."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys

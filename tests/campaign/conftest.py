@@ -1,7 +1,5 @@
 """A stage for every test that runs a campaign."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

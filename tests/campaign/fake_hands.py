@@ -1,7 +1,5 @@
 """Single instruments of the fake rig, and what people do to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from rigctl.rig.protocols import Calibration, Identity, Reading

@@ -1,7 +1,5 @@
 """What the fake rig does before a trial is decided: a fresh tank, and a window of samples of it."""
 
-from __future__ import annotations
-
 from rigctl.rig.spec import LookSpec
 from rigctl.rig.values import Measurement
 

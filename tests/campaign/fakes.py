@@ -1,7 +1,5 @@
 """A rig that outlives the process, a clock it keeps, and a policy of ten lines."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -5,8 +5,6 @@
 is the long form, for a state directory of one's own, which stays as it is.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import sys

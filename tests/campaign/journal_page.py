@@ -1,7 +1,5 @@
 """The page of the journal's declared tables, for the site; `python -m tests.campaign.journal_page` prints it."""
 
-from __future__ import annotations
-
 from rigctl.campaign.journal.rows import TABLES, VERSION
 from rigctl.campaign.journal.table import Column, Table
 

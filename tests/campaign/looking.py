@@ -1,7 +1,5 @@
 """A campaign on the fake rig whose trials look first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from rigctl.rig.spec import MeasureSpec, TrialTiming

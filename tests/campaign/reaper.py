@@ -1,7 +1,5 @@
 """Kills its own process at one of the instants at which that could make a difference."""
 
-from __future__ import annotations
-
 import os
 import signal
 import traceback

@@ -1,7 +1,5 @@
 """Pieces of a trial, to put into a journal by hand."""
 
-from __future__ import annotations
-
 from rigctl.campaign.acts import Amend, Outcome, Void
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import ask

@@ -1,7 +1,5 @@
 """What a campaign says is wrong is over when it says so: both ends of each pair find each other in the journal."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -3,8 +3,6 @@
 The PLC is pyModbusTCP's; what the valve and the refill were told is what it was told over the wire.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import threading

@@ -1,7 +1,5 @@
 """Outcomes that come later: from a person or a sensor, out of order, over restarts, or never."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import closing
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Outcomes that come later, after a time in which nobody was there: what a wrong clock, and one sensor for all, say."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Outcomes that are awaited while something else changes: configuration, money, instruments, what people correct."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta

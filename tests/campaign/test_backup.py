@@ -1,7 +1,5 @@
 """`rigctl journal backup`: the copy is whole and good by itself, whoever writes meanwhile, or there is none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

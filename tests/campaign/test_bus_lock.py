@@ -1,7 +1,5 @@
 """Fault 67: two processes with state directories of their own must not drive one bus."""
 
-from __future__ import annotations
-
 import os
 import pty
 import signal

@@ -1,7 +1,5 @@
 """What people do by hand at once with what else happens: everything is made safe, trials go on, time is over."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

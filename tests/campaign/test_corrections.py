@@ -1,7 +1,5 @@
 """What is corrected counts from the next decision on, and no earlier one comes out differently for it."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, replace
 

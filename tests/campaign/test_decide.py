@@ -1,7 +1,5 @@
 """One decision, and what is done without one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the desk tells of a line that fails."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.desk import Desk

@@ -1,7 +1,5 @@
 """What is stored as JSON is known and checked, and names no class."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pkgutil

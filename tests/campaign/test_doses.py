@@ -1,7 +1,5 @@
 """A pump's doses: its 24 hours, to the second, and whether they did anything."""
 
-from __future__ import annotations
-
 import math
 from contextlib import closing
 

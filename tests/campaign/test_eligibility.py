@@ -1,7 +1,5 @@
 """Which devices are not to be used, and what cannot be played because of that."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A controlled variable that does not follow its setpoint is noticed, and what that means for its trials."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

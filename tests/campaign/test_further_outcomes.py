@@ -1,7 +1,5 @@
 """Outcomes besides the first: measured, journalled, given to the policy, replayed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

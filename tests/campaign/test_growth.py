@@ -1,7 +1,5 @@
 """What is summed up once and kept is what a fresh look gives, whatever happens; and nothing reads it all."""
 
-from __future__ import annotations
-
 from contextlib import closing, suppress
 from decimal import Decimal
 

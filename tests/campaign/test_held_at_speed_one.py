@@ -1,7 +1,5 @@
 """What holds a campaign up, on real lines at speed 1: a PLC that nobody here wrote, and a pump on a serial port."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import threading

@@ -1,7 +1,5 @@
 """A past decision, looked at again from the journal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A journal that a stranger has sent: it is read, or refused as damaged; nothing in it is carried out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

@@ -1,7 +1,5 @@
 """Hours in which trials may run, in civil time that rig time carries on."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What happens to the journal's file: damage, other versions, a full disk, other programs, a call that hangs."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from contextlib import closing, contextmanager

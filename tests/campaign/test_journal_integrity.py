@@ -1,7 +1,5 @@
 """What the disk does to a journal: a bit flipped (fault 80), the log lost (fault 79); and what people do to it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A bit flipped in the log that a crash has left."""
 
-from __future__ import annotations
-
 import random
 import shutil
 

@@ -1,7 +1,5 @@
 """What a declaration makes a table, what the journal's tables forbid, and what nobody vouches for."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Fault 27 on the fake rig: the process is killed at every commit and at every action, and started again."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fault 27 while outcomes are awaited: the process that waits, or takes one, is killed at every commit and action."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from contextlib import closing

@@ -1,7 +1,5 @@
 """How late the watch looked, as `rigctl status` has it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

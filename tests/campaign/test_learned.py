@@ -1,7 +1,5 @@
 """What advice learned of a journal's trials, kept beside it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

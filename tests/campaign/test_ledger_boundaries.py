@@ -1,7 +1,5 @@
 """The ledger to the last digit: every path's whole line, and every limit at the number itself and the next one."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Looks that are cut short: by the watch, by people, by caps, by a start on another boot."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from contextlib import closing

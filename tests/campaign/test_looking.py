@@ -1,7 +1,5 @@
 """Trials that look first: prepared and read, then decided; at the journal and with a whole runner."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import dataclass, replace
 

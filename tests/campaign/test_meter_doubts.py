@@ -1,7 +1,5 @@
 """What a campaign does with meters that cannot be believed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rigctl.campaign.trial import State

@@ -1,7 +1,5 @@
 """What is in the way of the next trial: each row of the table alone, and its rank against all others."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import inf
 

@@ -1,7 +1,5 @@
 """What a trial costs, and what is idle beside it, if the machine was off and its clock says nonsense after that."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta

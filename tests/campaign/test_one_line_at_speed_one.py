@@ -1,7 +1,5 @@
 """A PLC that carries eight variables and dies is told of as one thing: at speed 1, by a PLC of pyModbusTCP."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """Production: batches by the rule, after a campaign, on the fake rig."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What production keeps from one batch to the next, and hands on to a campaign: nothing that is not its own."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What people do is kept for good: acts, acknowledged alarms, suggestions, corrections."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.journal import open_reader

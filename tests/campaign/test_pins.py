@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.caretaker import pin_of

@@ -1,7 +1,5 @@
 """Which counters are believed; every rule with a counter that breaks it and one that just does not."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 from decimal import Decimal

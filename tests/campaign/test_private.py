@@ -1,7 +1,5 @@
 """What a campaign writes is its owner's alone."""
 
-from __future__ import annotations
-
 import os
 import stat
 

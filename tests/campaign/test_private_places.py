@@ -1,7 +1,5 @@
 """Whose a state directory is, and who answers in it (fault 86)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """The process that decisions are made in."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

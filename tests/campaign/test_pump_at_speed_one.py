@@ -4,8 +4,6 @@ Each pump is a model of the data sheet's, by the wall clock: it gives at its rat
 what it gave.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import json

@@ -3,8 +3,6 @@
 The kernel's side of each bus is played in memory, or is a file; all else is what runs on the board.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from dataclasses import replace

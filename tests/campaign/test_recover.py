@@ -1,7 +1,5 @@
 """`rigctl journal recover`: a damaged journal becomes one that holds, or it is told why not; it stays as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import random

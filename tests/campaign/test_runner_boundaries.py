@@ -1,7 +1,5 @@
 """The runner where one thing just ends and the next begins."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass, replace
 

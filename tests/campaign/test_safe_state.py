@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import asyncio
 
 from rigctl.campaign import control, safe_file, watchman

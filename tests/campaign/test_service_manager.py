@@ -1,7 +1,5 @@
 """What the service manager is told, over a socket that a fake one listens on."""
 
-from __future__ import annotations
-
 import re
 import socket
 

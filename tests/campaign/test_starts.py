@@ -1,7 +1,5 @@
 """Starts that end badly one after the other: the next holds everything safe until a person lets it go on (fault 31)."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

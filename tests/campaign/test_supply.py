@@ -1,7 +1,5 @@
 """A supply that changes in mid-campaign: noticed, written down, and recomputed alike from the journal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import pytest

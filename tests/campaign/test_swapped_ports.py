@@ -1,7 +1,5 @@
 """After a crash a safe value that is a number is for the instrument that was driven, not for whoever is there now."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """Prices by time of use, held against a sum that is taken minute by minute."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

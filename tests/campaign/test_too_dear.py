@@ -1,7 +1,5 @@
 """A trial that costs more than anybody knew: how far it comes, what it is charged, and what is played afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """`rigctl journal verify`: nothing is found in a journal that rigctl has written, and each thing that cannot be is."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A bench by hand in a folder of its own, and the command line called in this process."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A bench by hand and the table of its past, for tests of what is imported."""
 
-from __future__ import annotations
-
 DOUGH = """\
 rig: dough
 currency: EUR

@@ -1,7 +1,5 @@
 """Spreadsheets as people's programs save them, made of lists of cells."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """What `alarms`, `ack`, `shelve` and `unshelve` answer where no campaign runs, and what `status` says of them."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The bench's verbs, called as a person calls them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

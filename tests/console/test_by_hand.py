@@ -1,7 +1,5 @@
 """A bench by hand remembers what was suggested, what was set and what was corrected, and asks about slips."""
 
-from __future__ import annotations
-
 import json
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """Categories in a configuration, and by hand: words wherever people read or write."""
 
-from __future__ import annotations
-
 import csv
 import re
 

@@ -1,7 +1,5 @@
 """What `rigctl check` compares, prints and refuses, and that `run` refuses the same."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

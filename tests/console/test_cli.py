@@ -1,7 +1,5 @@
 """The command line itself: errors, exit codes, documentation."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """`rigctl demo` refuses what it cannot do before it starts anything."""
 
-from __future__ import annotations
-
 import io
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`rigctl tools doctor`: every finding on a machine that is made up, and nothing written to it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a drill plays a fault on, and what it refuses, before anything is started."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`rigctl suggest` and `rigctl recommend` on next to nothing, and when the budget is spent."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.console.conftest import BENCH, TRIALS

@@ -1,7 +1,5 @@
 """First hours with a lathe, and with a sheet of forty old trials; each ends in an answer that is worth money."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

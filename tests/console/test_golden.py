@@ -3,8 +3,6 @@
 `WRITE_GOLDEN=1 pytest tests/console/test_golden.py` writes the files anew; look at what has changed.
 """
 
-from __future__ import annotations
-
 import fcntl
 import io
 import os

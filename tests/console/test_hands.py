@@ -1,7 +1,5 @@
 """What a person does to single instruments from a terminal."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`rigctl trial import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 

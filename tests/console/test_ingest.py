@@ -1,7 +1,5 @@
 """`rigctl ingest`: trials done by hand, from options, JSON or CSV, into the journal."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 

@@ -1,7 +1,5 @@
 """`rigctl init` by hand and by flags: what it writes holds, what it refuses it refuses whole."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`rigctl init --web`: the questions of the terminal as a form, for one browser of this computer."""
 
-from __future__ import annotations
-
 import html
 import re
 

@@ -1,7 +1,5 @@
 """The questions of `rigctl init` at a real terminal: wrong answers, defaults, its end; nothing half done."""
 
-from __future__ import annotations
-
 import os
 import pty
 import select

@@ -1,7 +1,5 @@
 """`rigctl journal verify`: what people and programs are told of a journal."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

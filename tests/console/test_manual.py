@@ -1,7 +1,5 @@
 """`rigctl help`: the manual's pages at the terminal, and that each that is pointed to is there."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

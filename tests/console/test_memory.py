@@ -1,7 +1,5 @@
 """What the policy remembers of trials done by hand, in the journal and from a list."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

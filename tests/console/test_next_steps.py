@@ -1,7 +1,5 @@
 """The next command that an answer ends with is one that works, as it stands."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`rigctl operate`: what may be asked for, and what is said when it ends."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`rigctl trial outcome`: what a person says is converted, doubted, recorded once, and known from then on."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """What the pages tell people to type exists: every command, option and key."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`rigctl check` as a plan: who is wired to whom, how long a trial takes, and what the budget buys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

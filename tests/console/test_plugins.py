@@ -1,7 +1,5 @@
 """Policies of others that do not work, met at the command line."""
 
-from __future__ import annotations
-
 import math
 import sys
 

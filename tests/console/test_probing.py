@@ -1,7 +1,5 @@
 """Which places `rigctl init --probe` looks at, which it leaves alone, and what it calls who is found."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.lock import bus_locks

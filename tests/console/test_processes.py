@@ -1,7 +1,5 @@
 """The verbs as a person starts them: processes, signals, exit codes, a simulated rig over the real protocols."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a person sees of a running campaign, drawn from its events."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The verbs that only look, on a journal filled by hand."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

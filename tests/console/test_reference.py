@@ -1,7 +1,5 @@
 """The reference pages are what the command line and the configuration say of themselves."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

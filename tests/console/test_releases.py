@@ -1,7 +1,5 @@
 """What campaigns have left on disk is read, resumed, replayed and exported as it was then."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

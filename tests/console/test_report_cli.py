@@ -1,7 +1,5 @@
 """`rigctl report`: a campaign as one file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How a rule is shown on the terminal, on the page, in a report and to programs."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

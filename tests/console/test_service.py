@@ -1,7 +1,5 @@
 """`rigctl tools service`: a unit that systemd accepts, that lets through what the rig needs and nothing else."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ Each file of `golden/sessions` names the world that it plays in. `WRITE_GOLDEN=1
 writes what is answered anew; look at what has changed.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

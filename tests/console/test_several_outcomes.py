@@ -1,7 +1,5 @@
 """What the verbs make of a bench with two outcomes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import sqlite3

@@ -1,7 +1,5 @@
 """The simulated rig as a child process never outlives its block."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import psutil

@@ -1,7 +1,5 @@
 """Kinds of spreadsheets, and what becomes of each; the table of them all is `golden/spreadsheets.txt`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date

@@ -1,7 +1,5 @@
 """`rigctl suggest`: the next trial as JSON or sentences, from a CSV file or a journal."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

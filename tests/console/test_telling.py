@@ -1,7 +1,5 @@
 """What `check` and `notify` say of who is told, and that neither says what is secret."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.notify.party import PLANTED, listening

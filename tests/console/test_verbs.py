@@ -1,7 +1,5 @@
 """How verbs refuse, tell programs of it, and are completed by a shell."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """`rigctl status --watch` beside a campaign that answers a few times and then ends."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """One whole campaign of the real daemon on the simulated rig, and the questions that can be asked about it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import closing
 

@@ -5,8 +5,6 @@ twice: on PyMeasure's own adapter, and over pyvisa, our VISA library and a `Text
 answers.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import select

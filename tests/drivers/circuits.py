@@ -1,7 +1,5 @@
 """EZO circuits to script lines with, written for these tests from the data sheets."""
 
-from __future__ import annotations
-
 
 class Pump:
     """An EZO-PMP as its data sheet describes it; dispensing takes as long as the test wants."""

@@ -1,7 +1,5 @@
 """Peers and lines that are cleaned up after each test."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

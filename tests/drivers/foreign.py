@@ -1,7 +1,5 @@
 """Instrument classes as a lab writes them on pyvisa, good and bad, and an instrument for them."""
 
-from __future__ import annotations
-
 import re
 import time
 

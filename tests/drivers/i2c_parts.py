@@ -3,8 +3,6 @@
 `Bus` takes the place of the kernel's adapter; everything else is what runs on a Raspberry Pi.
 """
 
-from __future__ import annotations
-
 import errno
 
 import pytest

@@ -3,8 +3,6 @@
 At 0x49 stands QEMU's TMP105, which nobody here wrote; its register 3 keeps two bytes.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import suppress

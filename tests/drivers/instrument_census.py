@@ -4,8 +4,6 @@ Each class is looked at by its properties, and made once where nobody answers, a
 that a class is right: PyMeasure's own tests do, see `tests/drivers/bridge_exchanges.py`.
 """
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import re

@@ -5,8 +5,6 @@ the network; it downloads 50 MB into the folder, and takes about two minutes. Of
 machine has a stand-in.
 """
 
-from __future__ import annotations
-
 import gzip
 import shutil
 import subprocess

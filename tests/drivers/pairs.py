@@ -4,8 +4,6 @@
 kept, and `keep`. Named groups are kept, too. `keep` at the top is how the instrument begins.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

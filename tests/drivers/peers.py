@@ -4,8 +4,6 @@ A peer is a thread that owns one end of a pseudo-terminal or socket, cuts what a
 what a script answers: bytes, and pauses in seconds of wall time.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import select

@@ -1,7 +1,5 @@
 """QCoDeS' simulated instruments (pyvisa-sim) behind sockets: parties that nobody here wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A campaign with two line instruments, one by a profile of one's own, at the pace of real ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """The profile of Julabo circulators against a simulated one of others (`pip install julabo sinstruments`)."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

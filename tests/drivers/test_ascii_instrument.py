@@ -1,7 +1,5 @@
 """Instruments with lines of their maker's own: what is understood, what is refused, what is lost."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

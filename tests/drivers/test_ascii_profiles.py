@@ -1,7 +1,5 @@
 """The shipped profiles of line instruments, each against the bytes of its maker's manual."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

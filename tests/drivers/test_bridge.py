@@ -1,7 +1,5 @@
 """Instruments by foreign classes: what they may do, and what they cannot."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys

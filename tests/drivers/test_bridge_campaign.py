@@ -3,8 +3,6 @@
 QCoDeS is large, so that no extra for tests brings it: `pip install 'rigctl[qcodes]' pyvisa-sim`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import subprocess

@@ -1,7 +1,5 @@
 """Serial ports and sockets as lines of bytes."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

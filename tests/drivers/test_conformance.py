@@ -1,7 +1,5 @@
 """`check_driver`: the shipped drivers keep every promise, and each broken promise is found."""
 
-from __future__ import annotations
-
 import math
 import struct
 from pathlib import Path

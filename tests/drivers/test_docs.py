@@ -1,7 +1,5 @@
 """The driver pages are true: their code runs, their examples load, nothing is left out."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import sys

@@ -1,7 +1,5 @@
 """EZO circuits over I2C: the protocol of the UART, with a status byte in place of `*OK` and `*ER`."""
 
-from __future__ import annotations
-
 import errno
 
 import pytest

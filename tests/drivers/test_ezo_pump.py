@@ -1,7 +1,5 @@
 """The dosing pump at driver level; the numbers are rows of the fault matrix."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch

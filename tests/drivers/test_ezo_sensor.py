@@ -1,7 +1,5 @@
 """EZO circuits that measure: the exchange, codes that come unasked, and what spoils an answer."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

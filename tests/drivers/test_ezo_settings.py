@@ -1,7 +1,5 @@
 """How an EZO circuit is calibrated, and what temperature it compensates by."""
 
-from __future__ import annotations
-
 import pytest
 from pydantic import ValidationError
 

@@ -1,7 +1,5 @@
 """I2C buses of the kernel, as far as a machine without one can show: who holds one, and what is not one."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import subprocess

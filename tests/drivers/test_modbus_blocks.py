@@ -1,7 +1,5 @@
 """Neighbouring registers are read in one request, and no value is ever an old one."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """What the Modbus drivers say they use, can hold and can count, before anything is opened."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """How Modbus actuators are driven: settled when an answer is lost, made safe together, and how long that takes."""
 
-from __future__ import annotations
-
 import math
 import time
 

@@ -1,7 +1,5 @@
 """RS-485 adapters that send back what they are given: no echo is ever taken for a confirmation."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply

@@ -1,7 +1,5 @@
 """Modbus lines under wire faults; the numbers are rows of the fault matrix."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable

@@ -1,7 +1,5 @@
 """The watchdog of a Modbus unit, fed and asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceFault

@@ -1,7 +1,5 @@
 """Answers that come after their deadline, and commands that must leave although one is still owed."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply

@@ -1,7 +1,5 @@
 """One quantity in registers or coils: what the options make of it."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """RTU frames over TCP, as serial device servers pass them on."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceTimeout, GarbledReply

@@ -1,7 +1,5 @@
 """The Modbus driver against servers nobody here wrote: pyModbusTCP over TCP, modbus_tk over RTU on a pty pair."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import DeviceFault

@@ -1,7 +1,5 @@
 """Plugs, sensors and meters behind Debian's mosquitto; each plug is a process of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A campaign on plugs and sensors behind a broker."""
 
-from __future__ import annotations
-
 import sqlite3
 import sys
 import time

@@ -1,7 +1,5 @@
 """What goes wrong between a broker and what is behind it, on Debian's mosquitto and plugs in processes of their own."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import time

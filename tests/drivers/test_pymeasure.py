@@ -1,7 +1,5 @@
 """PyMeasure's own classes over our lines: ten makers, some of its records, and the census."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.rig.conformance import check_driver

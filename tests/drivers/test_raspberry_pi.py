@@ -1,7 +1,5 @@
 """What else hangs on a Raspberry Pi: an ADS1115, DS18B20s, relays and switches on its GPIO lines."""
 
-from __future__ import annotations
-
 import errno
 import math
 

@@ -1,7 +1,5 @@
 """Numbers in registers: vectors worked out by hand, and round trips of everything a register can hold."""
 
-from __future__ import annotations
-
 import math
 import struct
 

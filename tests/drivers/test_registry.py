@@ -1,7 +1,5 @@
 """The registry: drivers and lines by entry point, one broken one takes no other down."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """SCPI instruments: identity, numbers, sentinels, the error queue."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

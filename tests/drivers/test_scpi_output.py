@@ -1,7 +1,5 @@
 """SCPI instruments that are told something: setpoints, switches, and what is not repeated."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

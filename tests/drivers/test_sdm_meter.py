@@ -1,7 +1,5 @@
 """Energy meters: addresses, pauses, and counts that cannot be true."""
 
-from __future__ import annotations
-
 import math
 import struct
 

@@ -1,7 +1,5 @@
 """Looking who is there, at lines whose other ends nobody of ours wrote: who is found, and what was sent."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Drivers over a simulated rig: what says that it is simulated, and circuits at their real pace."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Line URLs: what they mean and how mistakes are told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

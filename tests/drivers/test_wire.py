@@ -1,7 +1,5 @@
 """What serial ports and sockets have in common: how long is waited, and how often is tried."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The party at the other end: a web server that takes what it is sent, and behaves as it is told."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

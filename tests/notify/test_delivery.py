@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 from rigctl.notify.gathering import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery

@@ -1,7 +1,5 @@
 """A campaign's numbers, read by the parser of the library that Prometheus' users have."""
 
-from __future__ import annotations
-
 from contextlib import closing
 
 import pytest

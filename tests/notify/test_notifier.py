@@ -1,7 +1,5 @@
 """The controller's end: nobody who puts something in waits, whatever becomes of the process."""
 
-from __future__ import annotations
-
 import json
 import threading
 from contextlib import closing

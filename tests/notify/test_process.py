@@ -1,7 +1,5 @@
 """The notifier's process from inside: given clocks, given services, and nothing that is waited for."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """A library that nobody here wrote at our end, a web server at the other, and a secret in every URL."""
 
-from __future__ import annotations
-
 import io
 import logging
 import os

@@ -1,7 +1,5 @@
 """Makes a long campaign of a short one: every trial with all that belongs to it is copied, with other numbers in it."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

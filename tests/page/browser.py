@@ -1,7 +1,5 @@
 """Debian's chromium, driven by selenium: pages as people see them, and what the browser had to say of them."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Campaigns to be shown: one that was kept from a release, and one that a test writes as it likes."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import contextmanager
 from datetime import UTC, datetime

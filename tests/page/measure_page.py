@@ -4,8 +4,6 @@ python -m tests.page.measure_page first STATE     # a long journal, see big_jour
 python -m tests.page.measure_page tick            # runs the demo twice
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import statistics

@@ -1,7 +1,5 @@
 """The page's server for tests: asked in this process, beside a campaign that only answers."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil

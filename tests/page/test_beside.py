@@ -1,7 +1,5 @@
 """The page beside a campaign: real processes, the demo's rig."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The page in a real browser beside the demo. It makes the pictures of page and report in docs/pictures."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

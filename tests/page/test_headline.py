@@ -1,7 +1,5 @@
 """The sentence at the top of the page is true in every phase; its instants are of one clock."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A campaign of 20,000 trials, of which a page shows what a screen can."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Production on the page: what is done, and what it costs beside the campaign's budget."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A campaign as one document, its drawings as files, and the document printed."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shutil

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rigctl.page.access import FIRST_S

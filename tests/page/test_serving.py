@@ -1,7 +1,5 @@
 """The page's server as it listens: real connections, in a thread of this process."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

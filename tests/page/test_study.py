@@ -1,7 +1,5 @@
 """What is worked out of all trials for the page and the report."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.journal import open_reader

@@ -1,7 +1,5 @@
 """Several campaigns on one wall: it shows all, also those that cannot be seen, and nobody acts there."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

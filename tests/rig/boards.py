@@ -3,8 +3,6 @@
 The Modbus servers are modbus_tk's; only the time that bytes, turnaround and distance take is added.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

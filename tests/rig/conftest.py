@@ -1,7 +1,5 @@
 """A small rig in memory, opened and closed around a test."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.rig.bus import BusTiming

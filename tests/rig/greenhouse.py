@@ -1,7 +1,5 @@
 """The greenhouse as a rig specification made by hand, over the buses of a running simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Pumps in memory, and everything that their doses pass through."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rigctl.rig.bus import Bus, BusTiming

@@ -1,7 +1,5 @@
 """Single instruments driven by a person through the guard, and instruments that are out of service."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import (

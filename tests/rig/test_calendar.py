@@ -1,7 +1,5 @@
 """Hours and tariffs, held against a clock that is read minute by minute."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal

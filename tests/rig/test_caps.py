@@ -1,7 +1,5 @@
 """Caps per hour, day, trial and campaign, of one pump and of all pumps of one tank."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 

@@ -1,7 +1,5 @@
 """The stepped clock, beside a rig that only notes how far it was told to go."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Conditions over readings, in three-valued logic."""
 
-from __future__ import annotations
-
 import math
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """`check_driver` on devices that remember what they should ask for, and that mislead on the way to safety."""
 
-from __future__ import annotations
-
 import math
 from time import sleep
 

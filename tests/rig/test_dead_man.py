@@ -1,7 +1,5 @@
 """Watchdogs in devices: fed only while the watch looks, checked before anything is driven."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is driven now, and whether it still is."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

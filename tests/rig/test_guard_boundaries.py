@@ -1,7 +1,5 @@
 """The guard at its limits: what just passes, what just does not, and what everybody is told."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A device on its bus, and several at once."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

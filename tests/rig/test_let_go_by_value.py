@@ -1,7 +1,5 @@
 """An actuator that is let go by a setpoint of its own, on a Modbus server nobody here wrote."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

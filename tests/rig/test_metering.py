@@ -1,7 +1,5 @@
 """Counters, and what is kept beside them to judge them by."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from dataclasses import replace

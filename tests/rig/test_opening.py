@@ -1,7 +1,5 @@
 """Rig time faster than the wall: only where everything is simulated."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -3,8 +3,6 @@
 Nothing waits and no thread runs here: a turn that answers at once, and time that passes when somebody sleeps.
 """
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Going safe where commands are answered by exceptions: of a gateway that hears no unit, and of a unit that is busy."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.drivers.peers import ModbusUnit, TcpPeer, cut_mbap

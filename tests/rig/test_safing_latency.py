@@ -1,7 +1,5 @@
 """How soon real drivers are safe over real lines, also with something silent on them."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """In which order a bus is told and asked on the way to safety, and what one device's trouble means for the others."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

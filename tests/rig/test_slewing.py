@@ -1,7 +1,5 @@
 """Setpoints that may not jump are brought to where they are sent in steps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """A port that is another one since it was last used: whoever answers there now is asked first who it is."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 

@@ -1,7 +1,5 @@
 """What a pump gave, by what it says, in every sequence in which it restarts and its notice of that is lost."""
 
-from __future__ import annotations
-
 import itertools
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Pumps that move a reading both ways, and pumps that dose along with another as one act."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

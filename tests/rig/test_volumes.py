@@ -1,7 +1,5 @@
 """A pump whose volume is the variable: given once in a trial, measured as the pump tells."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The real stack, started and always ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -9,8 +9,6 @@ third goes on with batches for production, which are killed likewise; and backup
 Prints one JSON document, progress goes to standard error; exit code 1 if anything disagreed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -7,8 +7,6 @@ geometric means with two standard errors, and with which share of the money the 
 ends with.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace

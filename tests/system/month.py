@@ -7,8 +7,6 @@ nothing else. At the end what the rig counted is held against the journal. Print
 differs.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import shlex

@@ -4,8 +4,6 @@ Nothing is read but the README and what the program says. `python -m tests.syste
 clone of this repository in a new virtual environment, as the README says, which needs a package index and minutes.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shlex

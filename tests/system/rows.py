@@ -4,8 +4,6 @@ Runs the tests that docs/faults.md names for each row and prints a table: number
 long it took, at most, from the fault until the simulated rig said that everything was safe. Exit code 1 if any failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 import subprocess

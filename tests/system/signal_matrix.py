@@ -3,8 +3,6 @@
 Run as a script it prints the table: `python -m tests.system.signal_matrix [--speed 60] [--phase NAME] [--signal NAME]`.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -9,8 +9,6 @@ the last quarter within 5 % of that in the second, no more descriptors and threa
 the watch at most 50 ms late (99th percentile) and 500 ms (worst).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

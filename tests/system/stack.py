@@ -1,7 +1,5 @@
 """The real stack: `rigctl` in a process of its own beside the simulated rig; its journal read with plain sqlite3."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`rigctl demo`: a whole campaign from one command, and nothing left behind however it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """`rigctl drill` on the simulated rig, a process of its own; a script pulls the plugs there in the person's place."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

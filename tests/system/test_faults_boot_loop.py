@@ -1,7 +1,5 @@
 """A process that dies again and again: what it left is made safe at once, and in the end a person is waited for."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.system.stack import greenhouse

@@ -1,7 +1,5 @@
 """Decisions that cannot be used: the rig goes on, safely, and says why."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The page on faults says what the tests show."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Faults of a dosing pump in a campaign that is under way: what it cannot do is told, and nothing is dosed twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.system.stack import WITH_CALCIUM, because, greenhouse, next_trial

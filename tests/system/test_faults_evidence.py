@@ -1,7 +1,5 @@
 """A probe that answers no dose, over a whole campaign."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.system.stack import greenhouse

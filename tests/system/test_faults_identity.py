@@ -1,7 +1,5 @@
 """The right device, and only we: instruments that changed places, and two campaigns on one bus."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from dataclasses import replace
 

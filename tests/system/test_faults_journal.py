@@ -1,7 +1,5 @@
 """Faults of the journal: without it nothing moves, and what cannot be read is kept as it is."""
 
-from __future__ import annotations
-
 import resource
 import sqlite3
 import subprocess

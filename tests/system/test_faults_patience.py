@@ -1,7 +1,5 @@
 """A campaign that waits: for a sensor that moves again, for a cap's window, for a service manager that has ended it."""
 
-from __future__ import annotations
-
 import signal
 import socket
 

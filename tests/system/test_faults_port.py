@@ -1,7 +1,5 @@
 """Serial ports of the real stack, wanted by programs that know of no locks."""
 
-from __future__ import annotations
-
 import errno
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A PLC that refuses writes while a rig is to be made safe: real processes at speed 1, a PLC nobody here wrote."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """Going safe needs no journal, no lock, no room on the disk, no valid configuration; and says what came of it."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Sensors that lie, in a campaign that is under way: the trial is lost and paid for, the model never hears of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.journal import open_reader

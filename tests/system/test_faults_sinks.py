@@ -1,7 +1,5 @@
 """Who watches a campaign stalls, or goes away: messages are lost, nothing else (faults 46, 59)."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

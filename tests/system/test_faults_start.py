@@ -1,7 +1,5 @@
 """Faults that must keep a campaign from starting: wrong wiring, wrong instruments, held ports, wrong files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Ending a campaign in the middle of something: by the service manager, by a person."""
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -1,7 +1,5 @@
 """Whoever is told hangs, and what tells them is killed: messages are lost, nothing else, and no secret gets out."""
 
-from __future__ import annotations
-
 import json
 import signal
 

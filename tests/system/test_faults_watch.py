@@ -1,7 +1,5 @@
 """What goes wrong around a trial, at the pace of real instruments: the rig runs no faster than the wall."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import closing
 

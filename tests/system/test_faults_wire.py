@@ -1,7 +1,5 @@
 """Faults on the wires of a campaign that is under way: it loses a trial at most, and never sends a write twice."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.system.stack import TIMEOUT_S, at_s, because, cost, greenhouse, next_trial

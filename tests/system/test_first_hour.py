@@ -1,7 +1,5 @@
 """From nothing to a configuration that `check` accepts, against the simulated greenhouse."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

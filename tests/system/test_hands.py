@@ -1,7 +1,5 @@
 """A person steps in: at the speed of real instruments, with the simulator as witness."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.simulated import start_sim

@@ -1,7 +1,5 @@
 """A dead man in the PLC: what is driven goes safe though nobody tells it to, as the simulator itself saw it."""
 
-from __future__ import annotations
-
 import os
 import signal
 

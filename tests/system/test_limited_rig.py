@@ -1,7 +1,5 @@
 """A wired rig with a category and a second outcome within a limit: a whole campaign on the simulated lathe."""
 
-from __future__ import annotations
-
 import csv
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A newcomer gets from the demo to a report by what the program itself says."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """Nothing is set by readings that have grown old: real processes at speed 1, told by a PLC that nobody here wrote."""
 
-from __future__ import annotations
-
 import os
 import signal
 import struct

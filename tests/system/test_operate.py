@@ -1,7 +1,5 @@
 """Production on the simulated greenhouse: a short campaign, then batches by its rule until somebody stops them."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign import control

@@ -1,7 +1,5 @@
 """Pumps in pairs, in a ratio and as volumes, in campaigns on the simulated greenhouse; it witnesses every dose."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Each command that the README shows is one that works."""
 
-from __future__ import annotations
-
 import shlex
 from importlib.metadata import entry_points
 

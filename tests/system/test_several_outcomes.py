@@ -1,7 +1,5 @@
 """Growth against electric power on the simulated greenhouse: a second quantity the rig has an instrument for."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.campaign.journal import open_reader

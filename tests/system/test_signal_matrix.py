@@ -1,7 +1,5 @@
 """Signals in the phases of a campaign; `tests/system/signal_matrix.py` tries all of them in all."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.simulated import start_sim

@@ -4,8 +4,6 @@ Nothing here is shared with the program: the kernel, the Cholesky solve, the tru
 averages over uncontrolled variables are written out again, and the search is exhaustive where it can be.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Every command of the tutorial works, in order, on the simulated tank."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

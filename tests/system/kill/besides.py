@@ -1,7 +1,5 @@
 """Kills what is done beside a campaign: a backup, and the recovery of a damaged copy of its journal."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

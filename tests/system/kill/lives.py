@@ -1,7 +1,5 @@
 """Lives of the real daemon against the real simulator, each ended by SIGKILL at some moment."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import random

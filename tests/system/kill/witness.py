@@ -1,7 +1,5 @@
 """What the journal says against what the simulator saw: its dose log and its writes are an independent witness."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
