@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rigctl.campaign import safe_file
 from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, TrialStep
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.safe_file import SafeFile
 from rigctl.errors import RigctlError
 from rigctl.rig.values import Alarm
 from tests.simulation.audit import Audit
@@ -26,6 +27,7 @@ from tests.simulation.late import Late
 from tests.simulation.metered import Metered
 from tests.simulation.mistakes import Mistakes
 from tests.simulation.overrun import Overrun
+from tests.simulation.plant import places
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.told import Told
 from tests.simulation.trouble import Trouble
@@ -123,10 +125,13 @@ class Promises:
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
     def moves(self, what: str) -> None:
-        """Before anything moves, safe.json says so, and nobody has to look at a trip."""
+        """Before anything moves, safe.json says so and how all of it is stopped, and nobody has to look at a trip."""
         self.truths.moves(what)
-        if not self._said_driven():
+        said = self._said()
+        if said is None or not said.driven:
             self._witness.fail(f"{what}: driven, and safe.json does not say so")
+        elif wrong := self._left_out(said):
+            self._witness.fail(f"{what}: driven, and safe.json would not stop {', '.join(wrong)}")
 
     def doses(self, pump: str, volume_ml: float) -> None:
         """No dose goes by a probe that has been silent for long, or by a reading from before the last dose."""
@@ -140,12 +145,34 @@ class Promises:
         if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > bound_s:
             self._witness.fail(f"{pump}: doses by {spec.sensor}, which has said nothing for {silent_s:.0f} s")
 
+    def _left_out(self, word: SafeFile) -> list[str]:
+        """Return what there is to stop at the plant, and would not be by this word alone."""
+        circuits, said = self._witness.plant.assembly.circuits, {device.name: device for device in word.devices}
+        pumps = {name for name in self._rig.limits if self._trouble.bus_of(name) in circuits}
+        coils = {name: at for (table, at), name in places(self._rig).items() if table == "coil"}
+
+        def stops(name: str) -> bool:
+            device, spec = said.get(name), self._rig.devices[name]
+            return (
+                device is not None
+                and word.speedup == self._rig.speedup
+                and (device.driver, device.url, device.timeout_s) == (spec.driver, spec.url, spec.timeout_s)
+                and (device.kind == "doser", device.safe_state) == (name in pumps, self._rig.limits[name].safe_state)
+                and (device.options.get("enable") or {}).get("coil") == coils.get(name)
+                and (device.seen is not None or name not in pumps)
+            )
+
+        return [name for name in self._rig.limits if not stops(name)]
+
     def _said_driven(self) -> bool:
-        try:
-            said = safe_file.read(self._state)
-        except RigctlError:
-            return False
+        said = self._said()
         return said is not None and said.driven
+
+    def _said(self) -> SafeFile | None:
+        try:
+            return safe_file.read(self._state)
+        except RigctlError:
+            return None
 
     # the watch ------------------------------------------------------------------------------------------------------
 
