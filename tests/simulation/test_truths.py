@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from rigctl.campaign.safe_file import of_rig
 from rigctl.errors import CapSpent
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import CapSpec, DosingSpec
-from rigctl.rig.values import Alarm, SafeTimes
+from rigctl.rig.values import Alarm, SafeReport, SafeTimes
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.pump import PumpFaults
 from sim_rig.plants.tank import Tank
+from sim_rig.rigs.assembly import PLC
 from tests.simulation.books import Given, Violation, barred, total_s
 from tests.simulation.dosed import Dosed
+from tests.simulation.promises import Promises
 from tests.simulation.seed import Simulation
 from tests.simulation.truths import Truths
+from tests.simulation.way import WayToSafety
+from tests.simulation.worlds import world
 
 PER_ML = 0.04
 
@@ -159,3 +166,47 @@ def test_a_false_alarm_of_a_dose_is_found_out(truths, kind, doses, last_s, safe_
     truths.dosed.ends()
     truths.dosed.alarmed(Alarm(Severity.MAJOR, "base", "said of what the life before has sent", kind=kind))
     assert len(truths.failed) == found
+
+
+@pytest.mark.parametrize(
+    ("began_s", "until_s", "others", "failed", "found"),
+    [
+        (100.0, 100.9, 0, "valve", True),
+        (100.0, 100.9, 0, "pump", False),
+        (100.0, 100.9, 1, "valve", False),
+        (101.0, 100.9, 0, "valve", False),
+        (100.0, 99.9, 0, "valve", False),
+    ],
+)
+def test_who_gives_up_while_a_plc_refuses_for_a_moment_is_found_out(truths, began_s, until_s, others, failed, found):
+    """Given up at 100.5 s already, 0.4 s before the PLC does as it is told; nothing else was wrong meanwhile."""
+    truths.kernel.now_s, truths.witness.mischief = 100.5, SimpleNamespace(done=Counter(exception=1 + others))
+    way = object.__new__(WayToSafety)
+    way._kernel, way._witness, way._met, way._refused = truths.kernel, truths.witness, Counter(), (until_s, 1)
+    way._trouble = SimpleNamespace(bus_of={"valve": PLC, "pump": "pump"}.get)
+    way._is_patient(SafeReport((), {failed: "refused"}), began_s)
+    assert bool(truths.failed) == found
+
+
+@pytest.mark.parametrize(
+    ("device", "changed"),
+    [
+        ("k_valve", {"url": "modbus_tcp://elsewhere"}),
+        ("k_valve", {"options": {"enable": {"coil": 9}}}),
+        ("k_valve", {"kind": "doser"}),
+        ("ca_doser", {"kind": "actuator"}),
+        ("ca_doser", {"seen": None}),
+        ("ca_doser", {"safe_state": 0.0}),
+        ("ca_doser", {"name": "other"}),
+    ],
+)
+def test_a_word_that_would_leave_something_driven_is_found_out(device, changed):
+    """Each device as it stands at the plant: its line, its coil or that it is a pump, and who it is."""
+    rig, held = world("greenhouse", "dense").loaded.rig, object.__new__(Promises)
+    held._rig, held._trouble = rig, SimpleNamespace(bus_of=lambda name: name)
+    held._witness = SimpleNamespace(plant=SimpleNamespace(assembly=SimpleNamespace(circuits=rig.pumps)))
+    word = of_rig(rig, dict.fromkeys(rig.pumps, Seen("EZO-PMP", "", "/dev/pump")), driven=True)
+    assert held._left_out(word) == []
+    devices = tuple(replace(d, **changed) if d.name == device else d for d in word.devices)
+    assert held._left_out(replace(word, devices=devices)) == [device]
+    assert held._left_out(replace(word, speedup=7.0)) == list(rig.limits)

@@ -66,11 +66,11 @@ class WayToSafety:
         return not isinstance(circuit, PumpCircuit) or circuit.pump.faults == PumpFaults()
 
     def _is_patient(self, report: SafeReport, began_s: float) -> None:
-        """What refuses for no more than a second is safe after that."""
+        """What refuses for no more than a second is safe after that, and nobody gives it up before."""
         if self._refused is None:
             return
         until_s, troubles = self._refused
-        if not began_s <= until_s <= self._kernel.now_s or troubles != self._witness.mischief.done.total():
+        if until_s < began_s or troubles != self._witness.mischief.done.total():
             return
         self._met["refused on the way to safety"] += 1
         if left := [name for name in report.failed if self._trouble.bus_of(name) == PLC]:
