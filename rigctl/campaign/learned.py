@@ -1,8 +1,8 @@
 """What advice learned of a journal's trials, and said, kept beside the journal. Whoever asks again waits for neither.
 
-Learning takes a second and 100 MB, nearly all of it to load scikit-learn, and a rule takes two seconds more. The file
-may be deleted at any time, and never counts over the journal: it names what it was worked out of, to the bit, and the
-code that did. Where either is another, or anything is wrong with the file, it is as if there were none.
+Working out a rule takes seconds. The file may be deleted at any time, and never counts over the journal: it names what
+it was worked out of, to the bit, and the code that did. Where either is another, or anything is wrong with the file, it
+is as if there were none.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def _with_flips_before(found: Study, last: Study | None) -> Study:
 def studied_now(directory: Path) -> Study:
     """Return what the model says of the journal in this directory; in the process of its own."""
     from rigctl.campaign.learned import remembering  # noqa: PLC0415 - NumPy, in this process only
-    from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
+    from rigctl.page.study import past, study_of  # noqa: PLC0415 - SciPy, in this process only
 
     with at_one_instant(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)

@@ -13,8 +13,8 @@ from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.gp import learning
 from rigctl.core.gp.model import fit_known
+from rigctl.core.gp.searching import Sought
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def rows(n=20):
 @pytest.fixture
 def fits(monkeypatch):
     """How many outcomes hyper-parameters were learned from, each time they were."""
-    counted, learn = [], learning.learn
+    counted, of = [], Sought.of
 
     def counting(x, *rest, **options):
         counted.append(len(x))
-        return learn(x, *rest, **options)
+        return of(x, *rest, **options)
 
-    monkeypatch.setattr(learning, "learn", counting)
+    monkeypatch.setattr(Sought, "of", counting)
     return counted
 
 
@@ -49,7 +49,7 @@ def asked(directory, problem, observations=None):
 
 
 def test_whoever_asks_again_gets_the_same_and_nothing_is_learned(tmp_path, problem, fits):
-    """The posterior of another process is the same to the bit, and scikit-learn had nothing to do."""
+    """The posterior of another process is the same to the bit."""
     first = asked(tmp_path, problem)
     assert fits
     fits.clear()

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.gp import learning
+from rigctl.core.gp import learning, searching
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.learning import ProductCovariance
 from rigctl.core.gp.priors import log_prior
@@ -236,7 +236,7 @@ def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameter
     """An optimiser stopped early changes nothing but the notes; without a previous fit the prior's modes serve."""
     x, y = trials(20)
     previous = fit(x[:10], y[:10], LEARNED).hyperparameters
-    monkeypatch.setattr(learning, "MOST_ITERATIONS", 1)
+    monkeypatch.setattr(searching, "MOST_ITERATIONS", 1)
     kept = fit(x, y, LEARNED, previous, refit=True)
     assert kept.hyperparameters == previous
     golden(kept.notes[0])
@@ -246,10 +246,23 @@ def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameter
     golden(first.notes[0])
 
 
+@pytest.mark.parametrize("kernel", ["squared-exponential", "matern-5/2"])
+def test_advice_learns_the_same_to_the_bit_without_scikit_learn(monkeypatch, kernel):
+    """With and without a fit before; scikit-learn, whose loading takes longer than learning, is not asked."""
+    (x, y), options = trials(40), ModelOptions(hyperparameters="learned", kernel=kernel)
+    previous = fit(x[:25], y[:25], options).hyperparameters
+    decided = [fit(x, y, options, before) for before in (None, previous)]
+    monkeypatch.setattr(learning, "fitted", None)
+    for before, other in zip((None, previous), decided, strict=True):
+        advised = fit(x, y, options, before, light=True)
+        assert advised.hyperparameters == other.hyperparameters
+        assert advised.alpha.tobytes() == other.alpha.tobytes()
+
+
 def test_many_trials_are_thinned_for_learning_only(monkeypatch):
     """Beyond the limit hyper-parameters come from rows spread over the campaign; the posterior uses all rows."""
     x, y = trials(60)
-    monkeypatch.setattr(learning, "MOST_ROWS", 20)
+    monkeypatch.setattr(searching, "MOST_ROWS", 20)
     posterior = fit(x, y, LEARNED)
     rows = np.linspace(0, 59, 20).round().astype(int)
     start = fit(x[rows], y[rows], LEARNED).hyperparameters

@@ -157,7 +157,7 @@ def _learned(
         return known[2], known[3]
     floor = max(LEAST, FREE_SHARE * float(costs.mean()))
     rows = _thinned(len(costs), MOST_LEARNED)
-    learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options).hyperparameters
+    learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options, light=True).hyperparameters
     memo.keep("cost process", (settings, costs, learned, floor))
     return learned, floor
 

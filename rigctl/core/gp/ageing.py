@@ -160,24 +160,26 @@ def fit_ageing(
     notes: tuple[str, ...] = ()
     whole: FloatArray | None = None
     if previous is None or not terms:
-        posterior = fitted or fit(record.x, record.y, options, previous, refit=refit, memo=memo, noise=record.noise)
+        posterior = fitted or fit(
+            record.x, record.y, options, previous, refit=refit, memo=memo, noise=record.noise, light=advice
+        )
         h, whole = posterior.hyperparameters, posterior.L if len(posterior.x) == len(record.y) else None
     else:
         h = previous
     found = noticed(record, h, terms, every=previous is None, factor=whole)
     explanations = _reasons(record, h, terms, refit=refit) if found is None else ()
     if explanations:
-        terms, h, notes = _judged(record, h, explanations, options)
+        terms, h, notes = _judged(record, h, explanations, options, light=advice)
     for _ in range(MOST_TERMS):
         if found is None or len(terms) >= MOST_TERMS:
             break
-        verdict = _judged(record, h, (terms, answered(record, h, terms, found)), options)
+        verdict = _judged(record, h, (terms, answered(record, h, terms, found)), options, light=advice)
         if verdict[0] != terms:  # else it was a false alarm, and all stays as it was
             terms, h, notes = verdict
         since = found.noticed + 1
         found = noticed(record, h, terms, every=True, begin=since) if previous is None else None
     if advice and _young(record, terms, FRESH):
-        terms, h, notes = _judged(record, h, (_older(terms), terms), options, proof=SURE)
+        terms, h, notes = _judged(record, h, (_older(terms), terms), options, light=advice, proof=SURE)
     if terms:
         if terms != _of(previous):
             terms = tuple(_estimated(record, h, terms, k) for k in range(len(terms)))
@@ -253,6 +255,7 @@ def _judged(
     explanations: Collection[tuple[Term, ...]],
     options: ModelOptions,
     *,
+    light: bool,
     proof: float = PROVEN,
 ) -> tuple[tuple[Term, ...], Hyperparameters, tuple[str, ...]]:
     """Return the explanation that the outcomes bear out best, each with hyper-parameters of its own, and those.
@@ -262,19 +265,19 @@ def _judged(
     rows = record.thinned()
     ranked: list[tuple[float, tuple[Term, ...], Hyperparameters, tuple[str, ...]]] = []
     for terms in dict.fromkeys(explanations):
-        learned, notes = _relearned(record, h, terms, options)
+        learned, notes = _relearned(record, h, terms, options, light=light)
         own_units = evidence(rows, learned, terms) - len(rows.y) * float(np.log(learned.y_scale))
         ranked.append((own_units - proof * sum(map(parameters, terms)), terms, learned, notes))
     return max(ranked, key=lambda one: one[0])[1:]
 
 
 def _relearned(
-    record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], options: ModelOptions
+    record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], options: ModelOptions, *, light: bool
 ) -> tuple[Hyperparameters, tuple[str, ...]]:
     """Learn hyper-parameters from the outcomes as they would be now."""
     rows = record.thinned()
     mean, _ = differences(record, h, terms, rows.times)
-    learned = fit(rows.x, rows.y + mean, options, replace(h, ageing=()), refit=True, noise=rows.noise)
+    learned = fit(rows.x, rows.y + mean, options, replace(h, ageing=()), noise=rows.noise, light=light)
     return learned.hyperparameters, learned.notes
 
 

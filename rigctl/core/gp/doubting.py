@@ -131,14 +131,14 @@ def without(record: OutcomeRecord, rows: IntArray) -> OutcomeRecord:
 
 
 def judged(
-    record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, memo: Memo
+    record: OutcomeRecord, options: ModelOptions, previous: Hyperparameters | None, memo: Memo, *, light: bool = False
 ) -> tuple[IntArray, Posterior]:
     """Learn hyper-parameters; return the rows that were left out for that, and the posterior of the others.
 
     First all are left out that are as far off as the largest of so many is by chance, since false ones hide each other.
     Then only those that are not believable. The likelihood decides.
     """
-    whole = fit(record.x, record.y, options, previous, refit=True, memo=memo, noise=record.noise)
+    whole = fit(record.x, record.y, options, previous, memo=memo, noise=record.noise, light=light)
     limit = min(float(np.sqrt(2 * np.log(max(len(record.y), 1)))), believable(*record.x.shape))
     out = NOTHING if previous is None else _by(record, options, previous, limit)
     out = out if out.size else doubted(record, options, whole, limit)
@@ -149,7 +149,7 @@ def judged(
         if out.tobytes() not in tried:
             tried.add(out.tobytes())
             rest = without(record, out)
-            learned = fit(rest.x, rest.y, options, whole.hyperparameters, refit=True, noise=rest.noise)
+            learned = fit(rest.x, rest.y, options, whole.hyperparameters, noise=rest.noise, light=light)
             score = _score(record, out, learned)
             if score > best:
                 found, best = (out, learned), score

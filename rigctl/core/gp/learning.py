@@ -1,43 +1,27 @@
-"""Learning hyper-parameters: scikit-learn's Gaussian process, maximum a posteriori.
+"""scikit-learn's Gaussian process, fitted maximum a posteriori: how decisions learn hyper-parameters.
 
 `MapRegressor.fit` is scikit-learn's own: it maximises `log_marginal_likelihood` over `theta` within the kernel's
 bounds, and what is learned is the kernel it fitted. What it maximises is the log posterior, computed without the
 (n, n, d + 2) array of slopes that its own likelihood builds in every step (`core.gp.priors`).
 
 This module imports scikit-learn at its head, which takes 90 to 110 MB of a process's memory (with what it imports) for
-good, and 0.7 s of its time: import it only where a fit is due. A process that decides with fixed hyper-parameters never
-does.
+good, and a second of its time: import it only where a decision has a fit due. A process that decides with fixed
+hyper-parameters never does, nor one that only advises (`core.gp.searching`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
-from scipy.optimize import OptimizeResult, minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
-from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.priors import LogLikelihood, LogPosterior, LogPrior, PriorName, log_prior
-
-Objective = Callable[[FloatArray], tuple[float, FloatArray]]
-
-MOST_ROWS = 300
-"""More rows than this are thinned evenly in time for learning (never for predicting): a fit costs n^3 per step, and
-hyper-parameters of this many rows are known well enough."""
-MOST_ITERATIONS = 80
-FIRST_ITERATIONS = 10
-"""After so many, a start is continued only if it has come within `HOPE` (in ln posterior) of the best one."""
-HOPE = 2.0
-SAME = 0.5
-"""Starts that have come this close (in every ln parameter) to an optimum are taken to be on their way to it."""
-SIGNAL_BOX, NOISE_BOX, LENGTHSCALE_BOX = (1e-2, 1e2), (1e-4, 1e1), (1e-3, 1e3)
-_FAILED = 1e25
-"""Stands in for an infinite objective where the covariance does not factorise: the line search backs off from it."""
+from rigctl.core.gp.hyperparameters import FitFailed
+from rigctl.core.gp.priors import LogLikelihood, LogPosterior, LogPrior
+from rigctl.core.gp.searching import Objective, Sought, box, search
 
 
 class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types
@@ -53,8 +37,7 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
     @property
     def hyperparameter_values(self) -> Hyperparameter:
         """Return name and box of what is learned, (d + 2,)."""
-        box = np.array([SIGNAL_BOX, NOISE_BOX, *[LENGTHSCALE_BOX] * (len(self.values) - 2)])
-        return Hyperparameter("values", "numeric", box, len(self.values))
+        return Hyperparameter("values", "numeric", box(len(self.values) - 2), len(self.values))
 
     def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> FloatArray:
         """Return the covariance (n, n) of X (n, d), noise included, or (n, m), without, with Y (m, d).
@@ -130,75 +113,21 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         return known
 
     def _search(self, objective: Objective, theta: FloatArray, bounds: FloatArray) -> tuple[FloatArray, float]:
-        """Find the best converged optimum; deterministic.
-
-        All starts get a few iterations; then, the best first, those are continued that may still lead elsewhere.
-
-        Raises:
-            FitFailed: none converged.
-        """
-        first = min(FIRST_ITERATIONS, MOST_ITERATIONS)
-        begun = [_minimised(objective, start, bounds, first) for start in self.starts or [theta]]
-        best: tuple[FloatArray, float] | None = None
-        reasons = []
-        for early in sorted(begun, key=lambda r: float(r.fun)):
-            if best is not None and (early.fun > best[1] + HOPE or np.abs(early.x - best[0]).max() < SAME):
-                continue
-            left = 0 if early.success else MOST_ITERATIONS - first
-            result = _minimised(objective, early.x, bounds, left) if left else early
-            if not result.success or result.fun >= _FAILED:
-                reasons.append(str(result.message))
-            elif best is None or result.fun < best[1]:
-                best = (np.asarray(result.x), float(result.fun))
-        if best is None:
-            raise FitFailed(f"no start converged ({'; '.join(sorted(set(reasons)))})")
-        return best
+        return search(objective, self.starts or [theta], bounds)
 
 
-def learn(
-    x: FloatArray,
-    y: FloatArray,
-    initial: Hyperparameters,
-    previous: Hyperparameters | None,
-    prior: PriorName = "dimension-scaled",
-    *,
-    noise: FloatArray | None = None,
-) -> Hyperparameters:
-    """Return the maximum a posteriori hyper-parameters of the standardised data.
-
-    Args:
-        x: (n, d), unit cube.
-        y: (n,), own units; standardised as `initial` says.
-        initial: a starting point.
-        previous: another, from the last fit.
-        prior: which they are learned under.
-        noise: (n, 2), as in `History.noise`; None: all outcomes are alike.
+def fitted(sought: Sought) -> FloatArray:
+    """Return the kernel's values (d + 2,) as scikit-learn fits them.
 
     Raises:
         FitFailed: no start led to a finite optimum.
     """
-    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))
-    kernel = ProductCovariance(_values(initial), initial.kernel, initial.levels)
-    shrunk = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
-    starts = [np.clip(np.log(_values(h)), *kernel.bounds.T) for h in (initial, shrunk, previous) if h is not None]
-    own = None if noise is None else noise[rows] / (initial.y_scale, 1.0)
-    model = MapRegressor(kernel, log_prior(prior, x.shape[1]), starts, own)
+    starts, likelihood = sought.starts, sought.posterior.likelihood
+    kernel = ProductCovariance(np.exp(starts[0]), likelihood.kernel, likelihood.levels)
+    model = MapRegressor(kernel, sought.posterior.prior, starts, likelihood.noise)
     try:
-        model.fit(x[rows], (y[rows] - initial.y_shift) / initial.y_scale)
+        model.fit(likelihood.x, likelihood.y)
     except np.linalg.LinAlgError as failure:
         raise FitFailed("the covariance at the optimum is not positive definite") from failure
-    signal, noise_sd, *lengthscales = (float(v) for v in model.kernel_.values)
-    return replace(initial, signal_sd=signal, noise_sd=noise_sd, lengthscales=tuple(lengthscales))
-
-
-def _values(h: Hyperparameters) -> FloatArray:
-    return np.array([h.signal_sd, max(h.noise_sd, NOISE_BOX[0]), *h.lengthscales])
-
-
-def _minimised(objective: Objective, start: FloatArray, bounds: FloatArray, iterations: int) -> OptimizeResult:
-    def finite(theta: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective(theta)
-        return min(value, _FAILED), gradient
-
-    options = {"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-3}
-    return minimize(finite, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    values: FloatArray = model.kernel_.values
+    return values

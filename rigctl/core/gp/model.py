@@ -133,7 +133,7 @@ def _learned(
     kept = without(record, left_out)
     refit = due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
     if refit and not (previous and previous.ageing):
-        left_out, fitted = judged(record, options, previous, memo)
+        left_out, fitted = judged(record, options, previous, memo, light=advice)
         kept = without(record, left_out)
     out = tuple(left_out.tolist())
     posterior = fit_ageing(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.factor import factorise, reduced, solve
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
 from rigctl.core.gp.priors import PriorName, log_prior
+
+if TYPE_CHECKING:
+    from rigctl.core.gp.searching import Sought
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Added to the diagonal, as a share of the signal variance, one after the other until the matrix factorises."""
@@ -124,6 +128,7 @@ def fit(
     refit: bool = True,
     memo: Memo | None = None,
     noise: FloatArray | None = None,
+    light: bool = False,
 ) -> Posterior:
     """Condition the surrogate on data, learning its hyper-parameters if asked to.
 
@@ -138,6 +143,7 @@ def fit(
         refit: whether to learn hyper-parameters anew.
         memo: of the history behind x and y: saves time where only rows were added, changes no bit of the result.
         noise: (n, 2), as in `History.noise`; None: all outcomes are as noisy as the model believes.
+        light: learn without loading scikit-learn, to the same last bit: for advice, and for costs.
 
     Raises:
         ValueError: shapes do not match, a value is not finite, or fixed hyper-parameters are missing.
@@ -153,7 +159,7 @@ def fit(
     initial = _initial(x.shape[1], y, options)
     if len(y) < FEWEST_TO_LEARN or np.ptp(y) <= NO_SPREAD * np.abs(y).max():
         return _condition(given, initial, ())
-    return _learned(given, initial, previous, options.prior)
+    return _learned(given, initial, previous, options.prior, light=light)
 
 
 def believing(posterior: Posterior, x: FloatArray) -> Posterior:
@@ -206,15 +212,24 @@ class _Data:
         return None if self.noise is None else h.noise_variances(self.noise)
 
 
-def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName) -> Posterior:
-    from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
+def _learned(
+    given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName, *, light: bool
+) -> Posterior:
+    from rigctl.core.gp.searching import Sought  # noqa: PLC0415 - imports scipy.optimize: only where something is learned
 
+    sought = Sought.of(given.x, given.y, initial, previous, prior, noise=given.noise)
     try:
-        return _condition(given, learn(given.x, given.y, initial, previous, prior, noise=given.noise), ())
+        return _condition(given, sought.told(sought.climbed() if light else _fitted(sought)), ())
     except FitFailed as failure:
         kept = "last fit" if previous else "first guess"
         note = f"the model could not be fitted anew, so the {kept} was used: {failure}"
         return _condition(given, previous or initial, (note,))
+
+
+def _fitted(sought: Sought) -> FloatArray:
+    from rigctl.core.gp.learning import fitted  # noqa: PLC0415 - imports scikit-learn: only where it fits
+
+    return fitted(sought)
 
 
 def _checked(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
