@@ -61,7 +61,6 @@ def typed(kind: type[T], value: Any) -> T:
 
 
 def to_json(value: Any) -> str:
-    """Return a value as JSON."""
     return json.dumps(plain(value))
 
 
@@ -91,7 +90,6 @@ def row(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def column_name(field: dataclasses.Field[Any]) -> str:
-    """Return the name of the column that a field is stored in."""
     name: str = field.metadata.get(COLUMN, f"{field.name}_micros" if field.name in MONEY else field.name)
     return name
 

@@ -70,7 +70,6 @@ class RigctlError(Exception):
         return Flaw(str(self)) if self.added else flaw_of(self)
 
     def extend(self, more: str) -> None:
-        """Append to what it says."""
         self.added = (*self.added, printable(more))
 
     def __str__(self) -> str:

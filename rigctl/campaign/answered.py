@@ -19,7 +19,6 @@ class GivenAnswer:
     """What to run, as was said last."""
 
     told: str
-    """One sentence."""
     trial: int
     """The last one that it knew of."""
     corrections: int

@@ -49,7 +49,6 @@ class Question:
 
     @property
     def trial(self) -> int:
-        """Return the number of the trial to be decided."""
         return len(self.history) + 1
 
 

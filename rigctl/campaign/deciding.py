@@ -49,7 +49,6 @@ def framed(number: int, value: object) -> bytes:
 
 
 def main() -> None:
-    """Answer until the parent hangs up."""
     # Before anything is imported that takes time. Whoever tells rigctl to end tells all its processes; when this one
     # ends is its parent's to say.
     for number in system.end_signals():

@@ -186,7 +186,6 @@ class ServiceManager:
         self._tell("READY=1")
 
     def stopping(self) -> None:
-        """Say that the process ends."""
         self._running, self._asked = False, 0
         self._tell("STOPPING=1")
 

@@ -151,7 +151,6 @@ class CampaignResult:
     spent: Micros
     budget: Micros
     safe: SafeReport
-    """What is confirmed to be in its safe state."""
     worst_tick_delay_s: float
     """How late the watch looked at worst, wall seconds."""
     recorded: int

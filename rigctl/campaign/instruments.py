@@ -287,7 +287,6 @@ def states_now(journal: Journal, rig: RigSpec) -> Mapping[str, DeviceState]:
 
 
 def states(reader: Reader, rig: RigSpec, ago_s: Ago) -> Mapping[str, DeviceState]:
-    """Return the state of every device of this rig that something is known of."""
     rows = reader.people.kept(UpkeepRow)
     said, since = reader.upkeep.calibrations(), reader.upkeep.calibrated()
     found: dict[str, DeviceState] = {}

@@ -48,7 +48,6 @@ class Writer:
 
     @classmethod
     def this_process(cls) -> Self:
-        """Return our own process."""
         return cls(os.getpid(), _started(os.getpid()), boot_id())
 
     @property

@@ -159,7 +159,6 @@ class Runner(CampaignPart):
         self._over = _all_done(self)
 
     async def read(self) -> None:
-        """Read all trials anew."""
         self.history = await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
 
     # One trial --------------------------------------------------------------------------------------------------

@@ -58,7 +58,6 @@ class Obstacle:
     silent: bool = False
     """Whether it is not worth a word: it will be over in a moment."""
     ending: Ending | None = None
-    """How the campaign ends because of it."""
 
 
 class Wait(NamedTuple):
@@ -78,7 +77,6 @@ class Scene:
     finish: str | None = None
     """Why a person has asked for the end."""
     paused: str = ""
-    """Who has paused the campaign, and why."""
     findings: tuple[Finding, ...] = ()
     """What the watch has found that demands more than an alarm, and that stands or was not heeded yet."""
     unjudged: bool = False

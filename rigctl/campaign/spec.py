@@ -101,7 +101,6 @@ NATURALS: Final[Mapping[type, str]] = MappingProxyType(
 
 
 def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
-    """Return what `CampaignSpec.identity` says."""
     space, problem, rig = spec.problem.space, spec.problem, spec.rig
     options = spec.policy if is_dataclass(spec.policy) else spec.policy_options
     parts: dict[str, Any] = {

@@ -66,7 +66,6 @@ class TrialUnderWay:
     setpoints: Mapping[str, float] = field(default_factory=dict)
     reason: str = ""
     step: str = ""
-    """What is done now."""
     step_left_s: float | None = None
     """None where its end is not known."""
     elapsed_s: float | None = None
@@ -230,7 +229,6 @@ class StatusFold:
         return cls(Status(os.getpid(), rig, currency, speedup, version=version("rigctl")))
 
     def follow(self, event: CampaignEvent) -> None:
-        """Take in one event."""
         status, trial = self.status, self.status.trial
         match event:
             case CampaignStarted():

@@ -169,7 +169,6 @@ class Decision:
     history_length: int
     """Charged trials the decision knew."""
     budget: Micros
-    """Budget the decision knew."""
     corrections: int = 0
     """The last correction of earlier trials that the decision knew; 0: none had been made."""
     unavailable: Mapping[str, str] = field(default_factory=dict)

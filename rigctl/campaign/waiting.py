@@ -40,7 +40,6 @@ class Waiting:
     desk: Desk
     watchman: Watchman
     first: Obstacle | None = None
-    """What it waits for."""
     phase: CampaignPhase = "RUNNING"
     safe_s: float | None = None
     """Campaign time at which everything was made safe for it."""
@@ -125,7 +124,6 @@ class Failures:
     missing: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with instruments, until that is mended."""
     unsteady: str = ""
-    """The device that keeps failing."""
     _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=obstacles.REMEMBERED))
     _suspects: set[str] = field(default_factory=set)
     _rest: tuple[float, float] = (-inf, -inf)

@@ -67,7 +67,6 @@ class LoadedConfig:
     """Without devices when a person does the trials."""
     document: Document = field(repr=False)
     telling: Telling = field(default_factory=Telling)
-    """Who is told what."""
     today: Mapping[str, float] | None = None
     """Setpoints of today's practice, engineering units; None where it is not said."""
     plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)

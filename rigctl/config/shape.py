@@ -247,7 +247,6 @@ def _one_of(words: Sequence[str]) -> str:
 
 
 def _words_at(model: type, path: KeyPath) -> list[str]:
-    """Return the words that a key takes."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
     owner = _model_at(model, path[:-1])

@@ -99,7 +99,6 @@ def to_json(found: Sequence[AlarmState], *, every: bool = False) -> Mapping[str,
 
 
 def alarm_json(alarm: AlarmState) -> Mapping[str, Any]:
-    """Return an alarm for programs."""
     names = ("alarm", "kind", "source", "message", "trial", "since", "last", "count", "condition")
     shelf = alarm.shelf
     return {

@@ -308,7 +308,6 @@ def _trial_columns(space: Space, outcomes: Sequence[str]) -> Sequence[str]:
 
 
 def _of_trials(space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping[str, Cell]:
-    """Return the columns of trials."""
 
     def part(of: str, name: str) -> Cell:
         return lambda row: getattr(row, of).get(name)

@@ -114,7 +114,6 @@ class Subject:
     loaded: LoadedConfig | None = None
     """None: no configuration was given, or it does not hold."""
     directory: Path | None = None
-    """Where its state is."""
     wrong: tuple[str, ...] = ()
     """What does not hold in the configuration."""
 

@@ -199,7 +199,6 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def tell(answer: Any, json: bool) -> None:
-    """Print an answer for a program, or its fields for a person."""
     (print_json if json else print_fields)(answer)
 
 
@@ -216,7 +215,6 @@ class Answer:
     exit_code: int = 0
 
     def print(self, json: bool) -> None:
-        """Print it for a program, or for a person."""
         if json or self.sentences is None:
             tell(self.fields, json)
         elif callable(self.sentences):

@@ -109,7 +109,6 @@ class Verbs(_Named):
     """
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the library's
-        """Return all verbs that are shown."""
         return [verb for verbs in PANELS.values() for verb in verbs]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

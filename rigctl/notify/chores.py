@@ -184,7 +184,6 @@ class Chores:
     _thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Begin, if there is anything to be done."""
         if self.setup.telling.metrics is not None:
             self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
             self._thread.start()

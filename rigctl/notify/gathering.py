@@ -276,7 +276,6 @@ class Delivery:
         return replace(first, body=f"({counted(self.lost, 'earlier message')} could not be delivered.)\n\n{first.body}")
 
     def done(self, now_s: float, *, well: bool) -> None:
-        """Note how the attempt has ended."""
         began_s, self.under_way_s = self.under_way_s, None
         if well:
             self.waiting.popleft()

@@ -157,7 +157,6 @@ class NotifierLoop:
 
     @property
     def idle(self) -> bool:
-        """Tell whether nothing waits to be delivered."""
         return not any(r.delivery.waiting for r in self.receivers)
 
     def _gathered(self, now_s: float, *, at_once: bool = False) -> None:

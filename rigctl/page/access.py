@@ -151,7 +151,6 @@ class TokenFile:
 
 
 def listed(tokens: Sequence[Token]) -> Sequence[Mapping[str, Any]]:
-    """Return tokens for people and programs, without their hashes."""
     return [{"name": token.name, "created": token.created, "by": token.by} for token in tokens]
 
 

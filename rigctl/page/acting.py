@@ -71,7 +71,6 @@ class LoggedIn:
         return self.sessions.of(cookie)
 
     async def login_page(self, request: Request) -> Response:
-        """Return the form that asks for a token."""
         session = self.session(request)
         if session is not None:
             form_html = (
@@ -110,7 +109,6 @@ class LoggedIn:
         return answer
 
     async def logout(self, request: Request) -> Response:
-        """End the session."""
         check_origin(request)
         await self._checked(request)
         self.sessions.end(self.cookie(request))

@@ -122,7 +122,6 @@ class Server:
 
 
 async def manual(request: Request) -> Response:
-    """Return a page of the manual."""
     page = (await asyncio.to_thread(html_pages)).get(request.path_params["topic"])
     if page is None:
         return await _missing(request, KeyError())

@@ -238,7 +238,6 @@ class Money:
 
     @property
     def all(self) -> float:
-        """Return what the meters have charged."""
         return self.spent + self.operated
 
 
@@ -295,7 +294,6 @@ class Awaited:
     how: str
     """Who gives it: `hand`, a person, or `sensor`."""
     outcomes: tuple[ShownOutcome, ...]
-    """Those that are awaited."""
 
 
 @dataclass(frozen=True, slots=True)

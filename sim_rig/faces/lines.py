@@ -35,7 +35,6 @@ class TextInstrument:
                 self.take(line)
 
     def take(self, line: str) -> None:
-        """Take a command."""
         raise NotImplementedError
 
     def power_up(self) -> None:

@@ -209,7 +209,6 @@ class Claim:
     place: str
     """Paper, section or figure."""
     statement: str
-    """In our words."""
     test: str
     """What has to hold for a `yes`, in words."""
     kind: Literal["ratio", "contrast", "wins", "late-plays", "inputs"] = "ratio"

@@ -116,7 +116,6 @@ def group_index(trials: pd.DataFrame | pd.Series) -> pd.MultiIndex:
 
 
 def scenario_index(trials: pd.DataFrame | pd.Series) -> pd.Index:
-    """Return the scenario of every row."""
     return group_index(trials).droplevel("policy")
 
 

@@ -107,7 +107,6 @@ class AlarmState:
     lasting: bool = False
     """Whether another alarm ends it; else only being acknowledged does."""
     action: Action | Literal[""] = ""
-    """What the watch does because of it."""
     shelf: Shelf | None = None
 
     @property

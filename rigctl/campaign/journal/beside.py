@@ -38,7 +38,6 @@ class IdleBook(Book):
         return self._rows(IdleRow)
 
     def spent(self) -> Micros:
-        """Return what was used beside the campaign's trials."""
         return self.spent_and_operated()[0]
 
     def spent_and_operated(self) -> tuple[Micros, Micros]:

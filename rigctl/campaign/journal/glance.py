@@ -27,13 +27,11 @@ class MeterSum:
     quantity: float | None
     amount: Micros
     estimated: bool
-    """Whether any part of the amount was estimated."""
     last: int = 0
     """Number of its last line."""
 
     @property
     def cost(self) -> float:
-        """Return the amount in currency units."""
         return to_units(self.amount)
 
 
@@ -44,7 +42,6 @@ class CampaignCondition:
     phase: PhaseRow | None
     """None before the first."""
     trip: TripRow | None
-    """That is latched."""
     start: StartRow | None
     """The last that ran the campaign; None before the first."""
 
@@ -124,7 +121,6 @@ class Glance(Book):
         return self._fetch(Fault, sql, most)
 
     def states(self) -> dict[str, int]:
-        """Return how many trials are in each state."""
         rows = self._ask("SELECT state, count(*) AS n FROM trials GROUP BY state ORDER BY n DESC")
         return {row["state"]: row["n"] for row in rows}
 

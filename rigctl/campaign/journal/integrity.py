@@ -323,7 +323,6 @@ WAL_RESET_FIXED: Final = ((3, 44, 6), (3, 50, 7), (3, 51, 3))
 
 
 def sqlite_version() -> tuple[int, ...]:
-    """Return the version that this Python uses."""
     return sqlite3.sqlite_version_info
 
 

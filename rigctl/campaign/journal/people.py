@@ -117,7 +117,6 @@ class PeopleBook(Book):
         return {found.suggestion: found for found in self._rows(SuggestionRow)}
 
     def suggestion_for(self, trial: int) -> SuggestionRow | None:
-        """Return the last one that was made for this trial."""
         rows = [found for found in self.suggestions().values() if found.trial == trial]
         return rows[-1] if rows else None
 
@@ -131,7 +130,6 @@ class PeopleBook(Book):
         return dict(zip(numbers, self._rows(ByHand, f"WHERE {which}", *of), strict=True))
 
     def corrections(self) -> tuple[CorrectionRow, ...]:
-        """Return what was corrected, in order."""
         return self._rows(CorrectionRow)
 
     def last_correction(self) -> int:
@@ -161,7 +159,6 @@ class AlarmBook(Book):
             self._insert(AlarmRow, {"trial": trial, **fields_of(alarm)})
 
     def rows(self) -> tuple[AlarmRow, ...]:
-        """Return all, in order."""
         return self.last(None)[::-1]
 
     def last(self, most: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
@@ -230,7 +227,6 @@ class AlarmBook(Book):
 
 
 def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:
-    """Return corrections in order, by the trial they are of."""
     found: dict[int, list[CorrectionRow]] = {}
     for correction in corrections:
         found.setdefault(correction.trial, []).append(correction)
@@ -293,5 +289,4 @@ def _known(values: Mapping[str, float | None]) -> Mapping[str, float]:
 
 
 def paused_words(who: str, why: str) -> str:
-    """Say who has paused a campaign, and why."""
     return f"paused by {who}: {why}" if why else f"paused by {who}"

@@ -71,7 +71,6 @@ class Loss:
 
     @property
     def nothing(self) -> bool:
-        """Tell whether nothing at all is lost."""
         whole = all(t.vouched and not t.lost for t in self.tables.values())
         return whole and not (self.closed or self.undecided or self.tail or self.left)
 
@@ -153,7 +152,6 @@ def _write(new: Path, mending: Mending) -> None:
 
 
 def _seal(new: Path, loss: Loss, who: str, at: str) -> None:
-    """Seal it, and note who has recovered it."""
     connection = open_for_writing(new)
     try:
         (now_s,) = connection.execute("SELECT coalesce(max(at_s), 0.0) FROM events").fetchone()

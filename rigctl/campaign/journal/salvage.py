@@ -150,7 +150,6 @@ def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums]:
-    """Return the seals that can be read."""
     try:
         there = has_table(connection, "seals")
         rows = connection.execute("SELECT name, digest, place FROM seals").fetchall() if there else ()

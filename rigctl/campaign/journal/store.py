@@ -40,7 +40,6 @@ class Book:
     # Reading ----------------------------------------------------------------------------------------------------
 
     def _ask(self, sql: str, *of: object) -> list[sqlite3.Row]:
-        """Return all rows, with columns by name."""
         return ask(self._connection, sql, *of)
 
     def _number(self, sql: str, *of: object) -> int:
@@ -48,7 +47,6 @@ class Book:
         return int(self._connection.execute(sql, of).fetchone()[0] or 0)
 
     def _fetch(self, kind: type[T], sql: str, *of: object) -> tuple[T, ...]:
-        """Return what a query finds."""
         return fetch(self._connection, kind, sql, *of)
 
     def _rows(self, kind: type[T], which: str = "", *of: object) -> tuple[T, ...]:

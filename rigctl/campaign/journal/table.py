@@ -72,7 +72,6 @@ class Column:
     """In SQL; empty: it has none."""
 
     def fits(self, cell: Any) -> bool:
-        """Tell whether a cell can be of this column."""
         return self.nullable if cell is None else isinstance(cell, _CELLS[self.kind])
 
 
@@ -195,7 +194,6 @@ def table(
 
 
 def table_of(kind: type) -> Table:
-    """Return the table that a class declares."""
     found: Table = getattr(kind, _DECLARED)
     return found
 

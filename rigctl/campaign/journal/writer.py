@@ -60,7 +60,6 @@ class ManualTrial:
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first, own units; all of them unless the trial failed."""
     known: ByHand | None = None
-    """What is known besides, if anything is."""
 
 
 class TrialBook(Book):

@@ -50,7 +50,6 @@ class TrialCard:
         return cls(f"{head}: {left:.2f} {loaded.currency} left", tuple(steps), to_fill, tuple(why), following)
 
     def lines(self) -> Iterator[str]:
-        """Yield it for a terminal."""
         yield self.title
         yield from (f"  [ ] {step}." for step in self.steps)
         yield from ("", "Why:", *filter(None, (*self.why, self.following)))

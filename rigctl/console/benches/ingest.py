@@ -51,7 +51,6 @@ class Ingested:
     """Says what the journal holds now."""
 
     trials: tuple[int, ...]
-    """Numbers of the new trials."""
     spent: float
     """Currency units, all trials."""
     budget: float
@@ -59,7 +58,6 @@ class Ingested:
     """In what the first was not as had been suggested, in words."""
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return the numbers for programs."""
         return {"trials": self.trials, "spent": self.spent, "budget": self.budget}
 
 

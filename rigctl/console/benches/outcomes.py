@@ -67,7 +67,6 @@ class OutcomeFile:
     unread: tuple[str, ...]
     """Headers of columns that are not read."""
     mistakes: tuple[Mistake, ...] = ()
-    """What is wrong with single lines."""
 
 
 def given_in(loaded: LoadedConfig, path: Path, flags: TableFlags) -> OutcomeFile:
@@ -112,7 +111,6 @@ class Asked:
     source: Path | None = None
     lost: bool = False
     flags: TableFlags = field(default_factory=TableFlags)
-    """How the file is to be read."""
 
     @property
     def nothing(self) -> bool:
@@ -150,7 +148,6 @@ def asked_of(which: Sequence[str], source: Path | None, values: str, flags: Tabl
 
 
 def waiting(directory: Path) -> list[Mapping[str, Any]]:
-    """Return the trials that await their outcome, for programs."""
     with open_reader(directory) as reader:
         rows = [row for row in reader.trials() if row.state is State.AWAITING]
     return [

@@ -91,7 +91,6 @@ class Daemon:
     process: subprocess.Popen[str]
     state: Path
     log: threading.Thread
-    """Reads what it logs."""
     records: Records
     """What it has logged so far, with the monotonic time at which it was read."""
 

@@ -93,7 +93,6 @@ class Drill:
     """Strikes one rig; mutable, used in one thread."""
 
     loaded: LoadedConfig
-    """The drill's own configuration."""
     directory: Path
     ask: Ask
     say: Say

@@ -96,7 +96,6 @@ class Service:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Return the hosts, each once."""
         over_network = (taken_apart(url)[1] for url in self.urls if is_on_network(url))
         return tuple(dict.fromkeys(host_and_port(place, "")[0] for place in over_network))
 

@@ -247,7 +247,6 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
 
 
 def to_json(loaded: LoadedConfig, plan: ImportPlan) -> Mapping[str, Any]:
-    """Return what would be imported, for programs."""
     return {
         "file": str(plan.table.sheet.path),
         "encoding": plan.table.sheet.grid.kind,

@@ -132,7 +132,6 @@ class Headers:
         return {key(header), key(_named(header)[0]), "" if number is None else key(f"column {letters(number)}")} - {""}
 
     def is_unit(self, text: str) -> bool:
-        """Tell whether this is a unit."""
         units = Units(self.loaded.currency)
         if same_unit(text, "%") or same_unit(text, self.loaded.currency):
             return True
@@ -263,7 +262,6 @@ class PeopleTable:
 
     @property
     def head(self) -> str:
-        """Return where its header is, for people."""
         return self.sheet.place(self.sheet.header_line)
 
     @property
@@ -313,7 +311,6 @@ class PeopleTable:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Say which rows are left out, and why."""
         return tuple(f"{self.sheet.cells(*((n, None) for n in lines))}: {why}" for why, lines in self.out.items())
 
     def told(self) -> tuple[Mistake, ...]:

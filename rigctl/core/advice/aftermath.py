@@ -39,7 +39,6 @@ class Prediction:
     high: float
 
     def verdict(self, value: float) -> Verdict:
-        """Say whether a value lies in the range."""
         return "below" if value < self.low else "above" if value > self.high else "within"
 
 

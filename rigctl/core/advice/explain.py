@@ -190,7 +190,6 @@ class _Rows:
         return f"{amount:.{self._decimals}f} {self._unit}".rstrip()
 
     def promise(self, report: SetReport) -> str:
-        """Return what a set promises, costs and has had."""
         return f"{self.expected(report)}; {self._cost(report)}; {counted(report.trials, 'trial')}"
 
     def _cost(self, report: SetReport) -> str:

@@ -62,7 +62,6 @@ class FixedSetting:
     """Mean metered cost, currency units, of this setting where costs depend on it; None: nobody knows."""
     _: KW_ONLY
     kept: tuple[KeptLimit, ...] = ()
-    """How likely limits of further outcomes are kept."""
 
     @property
     def within(self) -> bool:
@@ -92,7 +91,6 @@ class Lesson:
 
     variable: str
     controlled: bool
-    """Whether the recommendation controls it."""
     at: float
     """Where it is controlled, or would best be; engineering units."""
     gain: Gain

@@ -82,7 +82,6 @@ class Limits:
     history: History
     outcomes: tuple[FurtherOutcome, ...]
     models: tuple[Fitted, ...]
-    """One for each of them."""
     nodes: FloatArray
     """(q, d), unit cube: what the uncontrolled variables may be."""
 

@@ -87,7 +87,6 @@ class Visited:
     """(p,); of settings that were screened for several functions, (f, p)."""
 
     def of(self, group: int) -> tuple[FloatArray, FloatArray]:
-        """Return points and values of one group."""
         mine = self.groups == group
         return self.points[mine], self.values[..., mine]
 

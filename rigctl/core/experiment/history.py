@@ -219,7 +219,6 @@ class _Sums:
     uncharged: int = 0
 
     def extended(self, observations: tuple[Observation, ...]) -> _Sums:
-        """Add these observations."""
         spent = sum(o.cost for o in observations if o.charged)
         return _Sums(self.spent + spent, self.uncharged + sum(not o.charged for o in observations))
 
@@ -241,7 +240,6 @@ class _Tables:
         return self.outcomes[:, 0]
 
     def extended(self, observations: tuple[Observation, ...]) -> _Tables:
-        """Add these rows at the end."""
         fresh = tuple(o for o in observations if o.x is not None and o.y is not None)
         trials = dict(self.trials)
         known: dict[int, list[float]] = {}

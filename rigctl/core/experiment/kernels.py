@@ -130,7 +130,6 @@ class ProductKernel:
 
     @property
     def categories(self) -> tuple[int, ...]:
-        """Return the columns of the categories."""
         return tuple(i for i, count in enumerate(self.levels) if count)
 
     def matrix(self, a: FloatArray, c: FloatArray, mask: FloatArray | None = None) -> FloatArray:

@@ -168,7 +168,6 @@ LogPrior = DimensionScaled | Gamma
 
 
 def log_prior(name: PriorName, d: int) -> LogPrior:
-    """Return the prior of that name for d variables."""
     return Gamma(d) if name == "gamma" else DimensionScaled(d)
 
 

@@ -94,7 +94,6 @@ class Readings:
         return cls(tuple(levels), tuple(believed), days, occurs)
 
     def part(self, days: slice) -> Readings:
-        """Return some of the days."""
         return replace(self, days=self.days[days], occurs=self.occurs[days])
 
     def read(self) -> FloatArray:
