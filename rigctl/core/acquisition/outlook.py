@@ -109,7 +109,7 @@ class Context:
 
     def nothing_fits(self, cheapest: float) -> BudgetSpent:
         """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
-        return BudgetSpent(too_dear(self.problem, self.history, to_micros(cheapest), " useful trial"))
+        return BudgetSpent(too_dear(self.problem, self.history, to_micros(cheapest), "the cheapest useful trial"))
 
     @cached_property
     def attained(self) -> float:

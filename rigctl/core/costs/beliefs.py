@@ -278,16 +278,17 @@ def fitting(problem: Problem, history: History, beliefs: Sequence[CostBelief]) -
     found = [i for i in playable if beliefs[i].upper <= left]
     if not found or left <= 0:
         cheapest = min(playable or every, key=lambda i: beliefs[i].upper)
-        what = f", {problem.space.control_sets[cheapest].label},"
+        what = f"a trial of {problem.space.control_sets[cheapest].label}, the cheapest,"
         raise BudgetSpent(too_dear(problem, history, beliefs[cheapest].upper, what))
     return found
 
 
-def too_dear(problem: Problem, history: History, least: Micros, what: str = " trial") -> str:
+def too_dear(problem: Problem, history: History, least: Micros, what: str = "the cheapest trial") -> str:
     """Say how much the next trial may cost, and what the cheapest takes."""
     most, left = left_for_a_trial(problem, history), problem.budget - history.spent
-    told = f"{in_full(to_units(most), 6)} {'left' if most == left else 'allowed for a trial'}"
-    return f"{told}; the cheapest{what} may cost {in_full(to_units(least), 6)}"
+    digits = 3 if in_full(to_units(most), 3) != in_full(to_units(least), 3) else 6
+    there_is, it_takes = in_full(to_units(most), digits), in_full(to_units(least), digits)
+    return f"{there_is} is {'left' if most == left else 'allowed for a trial'}, and {what} may cost {it_takes}"
 
 
 def horizon(problem: Problem, history: History) -> float:

@@ -44,7 +44,7 @@ def nothing_fits(problem: Problem, history: History) -> str:
         return ""
     cheapest = min(least, key=lambda i: least[i])
     label = problem.space.control_sets[cheapest].label
-    return too_dear(problem, history, least[cheapest], f", {label},")
+    return too_dear(problem, history, least[cheapest], f"a trial of {label}, the cheapest,")
 
 
 def everything_fits(problem: Problem, history: History) -> bool:

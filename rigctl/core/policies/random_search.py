@@ -44,4 +44,4 @@ class RandomSearch:
                 price = to_units(prices[-1]) or None
                 drawn = Proposal(len(history) + 1, self.name, "random", chosen, setting, reason, predicted_cost=price)
                 return drawn, state
-        raise BudgetSpent(too_dear(problem, history, min(prices, default=0), " trial drawn"))
+        raise BudgetSpent(too_dear(problem, history, min(prices, default=0), "the cheapest trial drawn"))
