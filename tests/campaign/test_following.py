@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 
 from rigctl.campaign.acts import InService, void_misses
-from rigctl.campaign.instruments import (
-    BEFORE,
-    ENOUGH,
-    allowed,
-    astray,
-    barred,
-    follows_judged,
-    states_now,
-    to_json,
-)
+from rigctl.campaign.instruments import BEFORE, ENOUGH, allowed, astray, barred, follows_judged, states_now, to_json
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State

@@ -31,17 +31,6 @@ def power_line(before, after, past=(), meter=POWER, control_set=("a",)):
     return line
 
 
-def test_a_trial_costs_the_sum_of_its_exact_lines():
-    """Energy, volume, time and fixed lines are decimal products of quantity and price."""
-    before = {"power": kwh(12.1), "acid": Reading(100.0, "mL", 0.0)}
-    after = {"power": kwh(12.3), "acid": Reading(107.5, "mL", 0.0)}
-    lines = charge([POWER, ACID, LABOUR, WATER], Consumption(before, after, 1800.0), ("a",), PastCosts())
-    assert [line.amount for line in lines] == [62_000, 31_500, 750_000, 50_000]
-    assert [line.quantity for line in lines] == [0.2, 7.5, 0.5, 1.0]
-    assert total(lines) == 893_500
-    assert not any(line.estimated for line in lines)
-
-
 def test_the_difference_of_two_readings_is_decimal():
     """12.3 - 12.1 is 0.2, where binary floats say 0.20000000000000107."""
     assert 12.3 - 12.1 != 0.2
@@ -67,19 +56,6 @@ def test_fault_40_a_counter_that_cannot_be_believed_is_estimated_and_marked(befo
     assert line.quantity is None
     assert line.amount == 50_000  # 50000.5, ties to even
     assert re.search(why, line.note), line.note
-
-
-def test_an_estimate_comes_from_the_nearest_evidence(golden):
-    """This control set's trials, else all trials', else the largest plausible amount, else nothing."""
-    same, other = PastLine(("a",), "power", 10_000), PastLine(("b",), "power", 30_000)
-    unrelated = PastLine(("a",), "acid", 77)
-    assert power_line(DEAD, DEAD, [same, other, unrelated]).amount == 10_000
-    assert power_line(DEAD, DEAD, [other, unrelated]).amount == 30_000
-    assert power_line(DEAD, DEAD, [unrelated]).amount == 1_550_000
-    unlimited = MeterSpec("energy", Decimal("0.31"), "mains", "power")
-    nothing = power_line(DEAD, DEAD, [], unlimited)
-    assert (nothing.amount, nothing.estimated) == (0, True)
-    golden(nothing.note)
 
 
 def test_a_clock_that_seems_to_go_back_costs_nothing():
@@ -113,13 +89,6 @@ def test_a_pump_s_counter_never_says_less_than_its_doses(before, after, why, gol
     assert (line.quantity, line.amount, line.estimated) == (70.0, 294_000, True)
     assert why in line.note
     golden(line.note)
-
-
-@pytest.mark.parametrize("risen", [69.95, 70.0, 73.6])
-def test_a_pump_s_counter_that_agrees_with_its_doses_is_charged_as_it_is(risen):
-    """Rounding is forgiven, and so is a pump that is not exact."""
-    line = acid_line(ml(0.0), ml(risen), 70.0)
-    assert (line.quantity, line.estimated) == (risen, False)
 
 
 @pytest.mark.parametrize("risen", [73.7, 570.0])
@@ -162,49 +131,10 @@ def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past)
 FREE = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 
 
-def test_a_lost_trial_pays_its_share_of_the_time_and_the_rest_is_idle():
-    """Died after six of sixty minutes: a tenth of the energy is the trial's, marked; both lines are the whole rise."""
-    used = Consumption({"power": kwh(10.0)}, {"power": Reading(11.0, "kWh", 3600.0)}, 360.0, unattended_s=3240.0)
-    lines = charge([FREE, LABOUR, WATER], used, ("a",), PastCosts())
-    idle = idle_in_trial([FREE, LABOUR, WATER], used, lines, PastCosts(), "nobody")
-    assert [(i.meter, i.quantity, i.amount, i.note) for i in idle] == [
-        ("power", 0.9, 279_000, "nobody"),
-        ("labour", 0.9, 1_350_000, "nobody"),
-    ]
-    assert [(line.quantity, line.estimated) for line in lines] == [(0.1, True), (0.1, False), (1.0, False)]
-    assert lines[0].amount + idle[0].amount == 310_000
-
-
-def test_a_pump_s_counter_belongs_to_the_trial_whose_doses_it_counts():
-    """However long nobody was in charge: what was dispensed was dispensed for the trial."""
-    used = Consumption({"acid": ml(0.0)}, {"acid": ml(8.0)}, 60.0, {"acid": 8.0}, unattended_s=86_400.0)
-    lines = charge([ACID], used, ("a",), PastCosts())
-    assert (lines[0].quantity, lines[0].estimated) == (8.0, False)
-    assert idle_in_trial([ACID], used, lines, PastCosts(), "nobody") == ()
-
-
 def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
     """What is idle on one meter between two trials."""
     gap = Interlude({meter.name: (before, gap_s)}, {meter.name: after}, rested_s, booked)
     return idle_between([meter, LABOUR], gap, PastCosts.of(past))
-
-
-@pytest.mark.parametrize(
-    ("meter", "past", "most"),
-    [
-        (MeterSpec("energy", Decimal("0.31"), "mains", "power", rated_per_h=2.0), (), 2.0 * 8 * 1.1),
-        (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 3, 3 * 1.0 * 8),
-        (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 2, 30.0 * 8),
-    ],
-)
-def test_what_is_booked_as_idle_is_limited(meter, past, most, golden):
-    """A jump in the night: its rating times the time, or three times the dearest trial's rate, if there are enough."""
-    (line,) = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, past=past)
-    assert line.quantity == pytest.approx(most, abs=0.021)
-    assert line.amount == pytest.approx(most * 310_000, abs=10_000)
-    golden(line.note)
-    again = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, booked=[line], past=past)
-    assert again == ()
 
 
 @pytest.mark.parametrize(
@@ -218,20 +148,6 @@ def test_fault_90_between_trials_a_pump_is_charged_by_its_doses_where_its_total_
     assert [line.quantity for line in lines] == ([] if quantity is None else [pytest.approx(quantity)])
     again = idle_between([ACID], replace(gap, booked=lines), PastCosts())
     assert again == ()
-
-
-def test_idle_hours_are_limited_to_a_day(golden):
-    """A process that died over a long weekend: 24 hours at most, and said."""
-    (line,) = between(kwh(1.0), kwh(1.0), 260_000.0, rested_s=260_000.0)
-    assert (line.meter, line.quantity, line.amount) == ("labour", 24.0, 36_000_000)
-    golden(line.note)
-
-
-def test_a_counter_that_fell_in_the_night_costs_nothing_and_is_told(golden):
-    """Reset while nobody looked: what was used is not known, and never negative."""
-    (line,) = between(kwh(12.0), kwh(0.5), 3600.0)
-    assert (line.quantity, line.amount) == (None, 0)
-    golden(line.note)
 
 
 steps = st.lists(

@@ -20,16 +20,7 @@ from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Measurement
 from tests.campaign.fake_looks import PREPARE_S
-from tests.campaign.fakes import (
-    INVALID,
-    SETTLE_S,
-    FakeClock,
-    TenLines,
-    ThreadDecider,
-    charged,
-    metered,
-    open_journal,
-)
+from tests.campaign.fakes import INVALID, SETTLE_S, FakeClock, TenLines, ThreadDecider, charged, metered, open_journal
 from tests.campaign.looking import Seeing, looking_spec
 from tests.campaign.records import STATES
 

@@ -94,18 +94,6 @@ async def test_its_answers_are_those_of_this_process(decider):
 
 
 @pytest.mark.usefixtures("twins")
-@pytest.mark.slow
-async def test_it_lives_on_as_the_budget_shrinks(decider):
-    """What is left is told with each question; a process started anew for it would import and fit all over again."""
-    spec, lived = make_spec(), set()
-    for left in (100, 60, 20):
-        asked = question(2, spec=replace(spec, problem=replace(spec.problem, budget=to_micros(left))))
-        assert await decider.decide(asked, LONG_S) == decide(asked)
-        lived.add(await the_process(decider))
-    assert len(lived) == 1
-
-
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_it_is_told_of_each_trial_once(decider):
     """What goes over with a question is the trials that are new, however many are known."""

@@ -19,14 +19,7 @@ from rigctl.console import safe
 from rigctl.console.cli import app
 from rigctl.console.options import ServiceFlags
 from rigctl.console.services import service
-from rigctl.console.services.service_unit import (
-    allowed_nodes,
-    command_line,
-    device_unit,
-    doubled,
-    unit,
-    word,
-)
+from rigctl.console.services.service_unit import allowed_nodes, command_line, device_unit, doubled, unit, word
 from rigctl.errors import RigctlError, UsageError
 
 ROOT = Path(__file__).parent.parent.parent

@@ -3,7 +3,7 @@
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Pace, Severity
+from rigctl.rig.protocols import Deadline, DoseStatus, Hurry, Identity, Pace, Severity
 from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from tests.drivers.circuits import Pump, Sleeper
@@ -40,12 +40,6 @@ def test_a_dose_from_beginning_to_end(device, wire, pump):
     after = device.total(soon())
     assert (before.value, after.value, after.unit) == (0.0, 12.34, "mL")
     assert [c for c in wire.sent if c.startswith("D,") and c != "D,?"] == ["D,12.34"]
-
-
-def test_it_is_a_doser_and_a_meter(device):
-    """The pump doses and counts; it neither senses nor imposes anything."""
-    assert isinstance(device, Doser)
-    assert isinstance(device, Meter)
 
 
 def test_its_rate_is_asked_from_the_pump(device, pump):
@@ -180,12 +174,6 @@ def test_25_stop_is_one_exchange(device, wire, pump):
     assert wire.sent[-2:] == ["D,5.00", "X"]
     assert not pump.running
     assert not device.dose_status(soon()).running
-
-
-def test_25_stop_needs_no_acquaintance(device, wire):
-    """A process that has just started stops the pump before it asks who is there."""
-    device.stop(soon())
-    assert wire.sent[0] == "X"
 
 
 @pytest.mark.parametrize("asks", [lambda d: d.dose_status(soon()).dispensed_ml, lambda d: d.total(soon()).value])

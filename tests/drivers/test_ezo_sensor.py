@@ -106,21 +106,22 @@ def test_a_circuit_that_is_set_to_another_unit_is_refused(model, question, said,
     assert sensor(ScriptedLine(circuit), model=model, unit="degF").identify(soon()).model == model
 
 
-@pytest.mark.parametrize(("question", "said"), [("S,?", "?S,C"), ("S,?", "?S,c"), ("Name,?", "?NAME,bath")])
-def test_a_circuit_that_speaks_degrees_celsius_is_taken(question, said):
-    """Also one that does not know the question."""
-    circuit = Circuit("RTD")
-    circuit.answers[question] = [said, "*OK"]
-    assert sensor(ScriptedLine(circuit), model="RTD").identify(soon()).model == "RTD"
-
-
 @pytest.mark.parametrize(
-    ("model", "said"), [("DO", "?,O,%,mg"), ("DO", "?,O,mg"), ("EC", "?,O,EC,TDS,S,SG"), ("HUM", "?,O,HUM,T,Dew")]
+    ("model", "question", "said"),
+    [
+        ("RTD", "S,?", "?S,C"),
+        ("RTD", "S,?", "?S,c"),
+        ("RTD", "Name,?", "?NAME,bath"),  # it does not know the question
+        ("DO", "O,?", "?,O,%,mg"),  # as its data sheet prints it, with a comma before the name of the question
+        ("DO", "O,?", "?,O,mg"),
+        ("EC", "O,?", "?,O,EC,TDS,S,SG"),
+        ("HUM", "O,?", "?,O,HUM,T,Dew"),
+    ],
 )
-def test_a_circuit_that_says_which_values_it_gives_as_its_data_sheet_prints_it_is_taken(model, said):
-    """With a comma between the question mark and the name of the question."""
+def test_a_circuit_that_gives_the_values_of_its_unit_is_taken(model, question, said):
+    """However it says so."""
     circuit = Circuit(model)
-    circuit.answers["O,?"] = [said, "*OK"]
+    circuit.answers[question] = [said, "*OK"]
     assert sensor(ScriptedLine(circuit), model=model).identify(soon()).model == model
 
 
@@ -179,23 +180,18 @@ def test_22_a_refused_command_is_a_fault(wire, circuit, golden):
     assert wire.sent[-1] == "R"
 
 
-@pytest.mark.parametrize("answer", ["nan", "NaN"])
-def test_not_a_number_is_invalid(wire, circuit, answer):
-    """A value that arrived but is none is INVALID, never the last one."""
-    device = sensor(wire)
+@pytest.mark.parametrize(
+    ("model", "answer", "unit"), [("pH", "nan", "pH"), ("pH", "NaN", "pH"), ("RTD", "-1023.000", "degC")]
+)
+def test_not_a_number_is_invalid(model, answer, unit):
+    """Nor is what an RTD circuit reports without its probe; never the last value."""
+    circuit = Circuit(model)
+    device = sensor(ScriptedLine(circuit), model=model)
     device.read(soon())
     circuit.answers["R"] = [answer, "*OK"]
     reading = device.read(soon())
-    assert reading.severity is Severity.INVALID
+    assert (reading.severity, reading.unit) == (Severity.INVALID, unit)
     assert math.isnan(reading.value)
-
-
-def test_a_missing_probe_is_invalid():
-    """The value an RTD circuit reports without its probe is no temperature."""
-    circuit = Circuit("RTD")
-    circuit.answers["R"] = ["-1023.000", "*OK"]
-    reading = sensor(ScriptedLine(circuit), model="RTD").read(soon())
-    assert (reading.severity, reading.unit) == (Severity.INVALID, "degC")
 
 
 def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(wire, circuit, golden):

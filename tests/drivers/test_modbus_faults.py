@@ -80,18 +80,13 @@ def test_5_6_an_answer_that_stays_spoilt_is_no_value(rtu, unit, fault, golden):
     assert len(unit.pdus) == 4
 
 
-def test_7_a_dribbling_answer_is_parsed(rtu, unit):
-    """An answer that comes one byte per 20 ms is put together."""
+@pytest.mark.parametrize("which", ["rtu", "tcp"])
+def test_7_a_dribbling_answer_is_parsed(request, unit, which):
+    """An answer that comes one byte per 20 ms is put together; over TCP no pause ends one."""
+    line = request.getfixturevalue(which)
     unit.faults = [dribbled]
-    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
-    assert rtu.read_retries == 0
-
-
-def test_7_a_dribbling_tcp_answer_is_parsed(tcp, unit):
-    """The same over TCP, where no pause ends an answer."""
-    unit.faults = [dribbled]
-    assert tcp.read_registers(1, "input", 2, 1, patient()) == [42]
-    assert tcp.read_retries == 0
+    assert line.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert line.read_retries == 0
 
 
 def test_a_lost_read_is_asked_again_if_time_allows(rtu, unit):
@@ -111,64 +106,53 @@ def test_2_when_all_replies_are_lost_a_read_times_out(request, unit, which, gold
 
 
 @pytest.mark.parametrize("which", ["rtu", "tcp"])
-@pytest.mark.parametrize(("values", "function"), [([5], 6), ([5, 6], 0x10)], ids=["one register", "two registers"])
-def test_1_a_write_whose_reply_is_lost_is_sent_once(request, unit, which, values, function):
+@pytest.mark.parametrize(
+    ("values", "functions"),
+    [([5], [6, 3]), ([5, 6], [0x10, 3]), ([True], [5, 1])],
+    ids=["one register", "two registers", "a coil"],
+)
+def test_1_a_write_whose_reply_is_lost_is_sent_once(request, unit, which, values, functions):
     """The caller is told that the outcome is unknown, the device has seen the write once, and a read-back tells."""
-    line = request.getfixturevalue(which)
+    line, coil = request.getfixturevalue(which), values == [True]
     unit.faults = [lost]
     with pytest.raises(DeviceTimeout):
-        line.write_registers(1, 9, values, briefly())
-    assert line.read_registers(1, "holding", 9, len(values), patient()) == values
-    assert [pdu[0] for pdu in unit.pdus] == [function, 3]
+        (line.write_coils if coil else line.write_registers)(1, 9, values, briefly())
+    read, table = (line.read_bits, "coil") if coil else (line.read_registers, "holding")
+    assert read(1, table, 9, len(values), patient()) == values
+    assert [pdu[0] for pdu in unit.pdus] == functions
 
 
-@pytest.mark.parametrize("which", ["rtu", "tcp"])
-def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
-    """The same for a coil."""
-    line = request.getfixturevalue(which)
-    unit.faults = [lost]
-    with pytest.raises(DeviceTimeout):
-        line.write_coils(1, 9, [True], briefly())
-    assert line.read_bits(1, "coil", 9, 1, patient()) == [True]
-    assert [pdu[0] for pdu in unit.pdus] == [5, 1]
-
-
-def test_4_a_stale_echo_is_no_confirmation(rtu, unit, golden):
-    """A write answered by the echo of an older one is garbled, not successful."""
-    body = bytes([1, 6, 0, 7, 0, 1])
-    unit.faults = [lambda _: [body + crc16(body)]]
+@pytest.mark.parametrize(
+    ("echo", "write"),
+    [
+        (bytes([1, 6, 0, 7, 0, 1]), lambda rtu: rtu.write_registers(1, 7, [222], patient())),
+        (bytes([1, 5, 0, 6, 0, 0]), lambda rtu: rtu.write_coils(1, 6, [True], patient())),
+    ],
+    ids=["register", "coil"],
+)
+def test_4_a_stale_echo_is_no_confirmation(rtu, unit, echo, write, golden):
+    """A write answered by the echo of an older one, or of the opposite value, is garbled, not successful."""
+    unit.faults = [lambda _: [echo + crc16(echo)]]
     with golden.raises(GarbledReply):
-        rtu.write_registers(1, 7, [222], patient())
-    assert len(unit.pdus) == 1
-
-
-def test_4_a_stale_coil_echo_is_no_confirmation(rtu, unit, golden):
-    """A coil write answered by an echo of the opposite value is garbled."""
-    body = bytes([1, 5, 0, 6, 0, 0])
-    unit.faults = [lambda _: [body + crc16(body)]]
-    with golden.raises(GarbledReply):
-        rtu.write_coils(1, 6, [True], patient())
+        write(rtu)
     assert len(unit.pdus) == 1
 
 
 @pytest.mark.parametrize(
-    "body",
-    [bytes([1, 4, 4, 0, 1, 0, 2]), bytes([1, 3, 2, 0, 1]), bytes([1, 6, 0, 2, 0, 1])],
-    ids=["too many registers", "another function", "a write's echo"],
+    ("body", "ask", "value"),
+    [
+        (bytes([1, 4, 4, 0, 1, 0, 2]), ("read_registers", "input", 2), [42]),
+        (bytes([1, 3, 2, 0, 1]), ("read_registers", "input", 2), [42]),
+        (bytes([1, 6, 0, 2, 0, 1]), ("read_registers", "input", 2), [42]),
+        (bytes([1, 1, 2, 0xFF, 0xFF]), ("read_bits", "coil", 4), [False]),  # two bytes, which say that coil 4 is on
+    ],
+    ids=["too many registers", "another function", "a write's echo", "too many coils"],
 )
-def test_the_answer_to_another_question_is_no_value(rtu, unit, body):
+def test_the_answer_to_another_question_is_no_value(rtu, unit, body, ask, value):
     """A sound frame that cannot be the answer to this read is dropped and the read is asked again."""
     unit.faults = [lambda _: [body + crc16(body)]]
-    with_retry = rtu.read_registers(1, "input", 2, 1, patient())
-    assert with_retry == [42]
-    assert rtu.read_retries == 1
-
-
-def test_the_answer_to_a_question_for_more_coils_is_no_value(rtu, unit):
-    """One coil takes one byte; two answer another question, and theirs says that coil 4 is on."""
-    body = bytes([1, 1, 2, 0xFF, 0xFF])
-    unit.faults = [lambda _: [body + crc16(body)]]
-    assert rtu.read_bits(1, "coil", 4, 1, patient()) == [False]
+    read, table, at = ask
+    assert getattr(rtu, read)(1, table, at, 1, patient()) == value
     assert rtu.read_retries == 1
 
 
@@ -263,18 +247,16 @@ def test_10_a_write_to_a_busy_device_is_not_repeated(rtu, unit):
     assert len(unit.pdus) == 1
 
 
-def test_12_another_unit_s_answer_is_rejected(rtu, unit, golden):
+@pytest.mark.parametrize(
+    ("which", "fault", "within_s"),
+    [("rtu", from_unit(9), 5.0), ("tcp", lambda reply: [reply[:6] + b"\x09" + reply[7:]], 0.3)],
+    ids=["rtu", "tcp"],
+)
+def test_12_another_unit_s_answer_is_rejected(request, unit, which, fault, within_s, golden):
     """An answer from another unit is garbled and names who seems to have sent it."""
-    unit.faults = [from_unit(9)] * 3
+    unit.faults = [fault] * 3
     with golden.raises(GarbledReply):
-        rtu.read_registers(1, "input", 2, 1, patient())
-
-
-def test_12_another_unit_s_answer_is_rejected_on_tcp(tcp, unit, golden):
-    """The same over TCP."""
-    unit.faults = [lambda reply: [reply[:6] + b"\x09" + reply[7:]]] * 3
-    with golden.raises(GarbledReply):
-        tcp.read_registers(1, "input", 2, 1, Deadline.after(0.3))
+        request.getfixturevalue(which).read_registers(1, "input", 2, 1, Deadline.after(within_s))
 
 
 def test_13_a_reset_in_mid_write_is_not_resent(peer, line, unit, golden):

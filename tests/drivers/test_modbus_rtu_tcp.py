@@ -6,18 +6,7 @@ from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import (
-    HangUp,
-    PtyPair,
-    TcpPeer,
-    cut_rtu,
-    dribbled,
-    flipped,
-    from_unit,
-    late,
-    patient,
-    unwarned,
-)
+from tests.drivers.peers import HangUp, PtyPair, TcpPeer, cut_rtu, dribbled, flipped, from_unit, late, patient, unwarned
 
 
 @pytest.fixture

@@ -13,17 +13,7 @@ from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.searching import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.i2c_parts import Adc, Bus, Circuit, sensor
-from tests.drivers.peers import (
-    ModbusUnit,
-    PtyPair,
-    PtyPeer,
-    TcpPeer,
-    crc16,
-    cut_lines,
-    cut_mbap,
-    cut_rtu,
-    unwarned,
-)
+from tests.drivers.peers import ModbusUnit, PtyPair, PtyPeer, TcpPeer, crc16, cut_lines, cut_mbap, cut_rtu, unwarned
 
 UNITS = tuple(range(1, 5))
 READS = {1, 2, 3, 4, 0x2B}

@@ -17,15 +17,7 @@ from rigctl.rig.clocks import RealClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import (
-    DeviceSpec,
-    DosingSpec,
-    MeasureSpec,
-    OutcomeSpec,
-    RigSpec,
-    TrialTiming,
-    VariableWiring,
-)
+from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import News
 from tests.drivers.peers import Played, PtyPair, unwarned
 

@@ -61,28 +61,21 @@ async def test_a_dose_over_a_cap_leaves_no_trace(world):
     assert world.line.log == []
 
 
-async def test_a_pump_that_is_not_ready_gets_no_dose(world):
-    """Fault 26: a pump that says it may not be dosed with is not, and no intent is recorded."""
-    world.pump.fail("ready", DeviceFault("Dstart is 5.00, must be 0"))
-    with pytest.raises(DeviceFault, match="Dstart"):
-        await world.dispense()
-    assert world.doses.records == []
-
-
-async def test_no_dose_on_top_of_one_that_somebody_else_began(world, golden):
-    """A pump whose button was pressed is left to the watch, which stops it and books what came out."""
-    world.pump.run_alone()
-    with golden.raises(DeviceFault):
+@pytest.mark.parametrize(
+    ("hinder", "error"),
+    [
+        (lambda pump: pump.fail("ready", DeviceFault("Dstart is 5.00, must be 0")), DeviceFault),
+        (lambda pump: pump.run_alone(), DeviceFault),
+        (lambda pump: setattr(pump, "total_ml", math.nan), GarbledReply),
+    ],
+    ids=["not ready", "begun by somebody else", "without a total"],
+)
+async def test_a_pump_that_is_not_ready_gets_no_dose(world, hinder, error, golden):
+    """Fault 26: nor one that runs already, which the watch stops, nor one whose total could not testify later."""
+    hinder(world.pump)
+    with golden.raises(error):
         await world.dispense()
     assert (world.pump.started, world.doses.steps) == ([], [])
-
-
-async def test_no_dose_without_a_total_to_compare_with(world, golden):
-    """A pump whose total cannot be read could not testify later, so no dose is sent."""
-    world.pump.total_ml = math.nan
-    with golden.raises(GarbledReply):
-        await world.dispense()
-    assert world.doses.records == []
 
 
 @pytest.mark.parametrize("lost", [DeviceTimeout("lost"), GarbledReply("crc"), OSError("reset")])
@@ -181,18 +174,13 @@ async def test_a_pump_that_accepts_and_never_begins_is_noticed_and_booked_as_not
     assert world.severities == [Severity.MINOR]
 
 
-async def test_a_long_dose_is_asked_about_every_two_seconds(world):
-    """A dose of 50 s costs 25 questions, the last when it is due: a seventh of what a pump can answer."""
+@pytest.mark.parametrize(("speedup", "questions"), [(1.0, 25), (2400.0, 1)])
+async def test_a_long_dose_is_asked_about_every_two_seconds(world, speedup, questions):
+    """Of the wall, the last time when it is due: a seventh of what a pump can answer; beside a fast rig once."""
+    world.clock.speedup = speedup
     await world.dispense(50.0)
-    assert world.line.log.count("pump dose_status") == 1 + 25
+    assert world.line.log.count("pump dose_status") == 1 + questions
     assert world.clock.now_s() == pytest.approx(1000.0 + 50.0)
-
-
-async def test_faster_than_the_wall_a_dose_is_asked_about_when_it_is_due(world):
-    """Two wall seconds beside a fast rig are longer than a dose, which costs no more questions than before."""
-    world.clock.speedup = 2400.0
-    await world.dispense(50.0)
-    assert world.line.log.count("pump dose_status") == 1 + 1
 
 
 @pytest.mark.parametrize("times", [1, 2])
@@ -375,36 +363,24 @@ async def test_a_cancelled_dose_stays_open_and_is_settled_by_the_total(world):
 # settling after a crash -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dispensed_ml", [0.0, 7.5, 20.0])
-async def test_an_open_dose_is_settled_from_a_continuous_total(world, dispensed_ml):
-    """After a crash a pump that kept its total says how much came out; nothing is sent."""
-    world.pump.total_ml = 100.0 + dispensed_ml
-    await world.settle(before_ml=100.0)
-    assert world.doses.records == [("done", 1, dispensed_ml)]
-    assert world.pump.started == []
-
-
-async def test_an_open_dose_of_a_restarted_pump_is_booked_in_full(world):
-    """A total below the one before shows a restart: unknown, full volume, major alarm."""
-    world.pump.restart()
-    await world.settle(before_ml=100.0)
-    assert world.doses.records == [("unknown", 1, 20.0)]
-    assert world.severities == [Severity.MAJOR]
-
-
-@pytest.mark.parametrize(("before_ml", "total_ml"), [(0.0, 0.0), (12.0, 20.0)])
-async def test_a_total_that_one_dose_can_reach_cannot_deny_a_restart(world, before_ml, total_ml):
-    """It may have begun at zero just before the dose, and then all of the dose was given: booked in full."""
+@pytest.mark.parametrize(
+    ("before_ml", "total_ml", "booked"),
+    [
+        (100.0, 100.0, ("done", 1, 0.0)),
+        (100.0, 107.5, ("done", 1, 7.5)),
+        (100.0, 120.0, ("done", 1, 20.0)),
+        (0.0, 20.0, ("done", 1, 20.0)),  # all of the dose, from zero: there was no restart
+        (100.0, 0.0, ("unknown", 1, 20.0)),
+        (0.0, 0.0, ("unknown", 1, 20.0)),
+        (12.0, 20.0, ("unknown", 1, 20.0)),  # it may have begun at zero just before the dose
+    ],
+)
+async def test_an_open_dose_is_settled_from_a_continuous_total(world, before_ml, total_ml, booked):
+    """A total that a restarted pump could show, too, proves nothing: booked in full, with a major alarm."""
     world.pump.total_ml = total_ml
     await world.settle(before_ml=before_ml)
-    assert world.doses.records == [("unknown", 1, 20.0)]
-
-
-async def test_a_full_dose_from_a_total_of_zero_is_believed(world):
-    """From a total of zero, a total of the whole dose shows that there was no restart."""
-    world.pump.total_ml = 20.0
-    await world.settle(before_ml=0.0)
-    assert world.doses.records == [("done", 1, 20.0)]
+    assert (world.doses.records, world.pump.started) == ([booked], [])
+    assert (Severity.MAJOR in world.severities) is (booked[0] == "unknown")
 
 
 async def test_an_open_dose_of_a_silent_pump_is_booked_in_full(world):

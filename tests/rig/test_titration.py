@@ -39,27 +39,24 @@ class World(Pumps):
             await self.close()
 
 
-async def test_the_missing_amount_is_dosed():
-    """One dose of what is missing, then a look after mixing."""
-    world = World()
+@pytest.mark.parametrize(
+    ("how", "setpoint", "reached", "doses_ml"),
+    [
+        ({}, 1.2, 1.2, [20.0]),
+        ({}, 5.2, 5.2, [50.0, 50.0]),  # no dose is larger than the cap per dose
+        ({"effect": -0.04, "start": 6.8}, 5.6, 5.6, [30.0]),  # an acid lowers the reading
+        ({}, 0.25, 0.2, []),  # within tolerance
+        ({"really": 1.1}, 1.2, 1.3, [20.0]),  # a little too far counts as there: no dose can be taken back
+    ],
+)
+async def test_the_missing_amount_is_dosed(how, setpoint, reached, doses_ml):
+    """In doses that are allowed, each followed by a look after mixing."""
+    world = World(**how)
     before_s = world.clock.now_s()
-    assert await world.bring_to(1.2) == pytest.approx(1.2)
-    assert world.pump.started == [pytest.approx(20.0)]
-    assert world.clock.now_s() - before_s == pytest.approx(20.0 + 45.0)
-
-
-async def test_large_amounts_come_in_allowed_doses():
-    """No dose is larger than the cap per dose."""
-    world = World()
-    await world.bring_to(5.2)
-    assert world.pump.started == [50.0, pytest.approx(50.0)]
-
-
-async def test_an_acid_lowers_the_reading():
-    """A negative effect doses downwards."""
-    world = World(effect=-0.04, start=6.8)
-    assert await world.bring_to(5.6) == pytest.approx(5.6)
-    assert world.pump.started == [pytest.approx(30.0)]
+    assert await world.bring_to(setpoint) == pytest.approx(reached)
+    assert world.pump.started == pytest.approx(doses_ml)
+    assert world.doses.steps.count("intend") == len(doses_ml)
+    assert world.clock.now_s() - before_s == pytest.approx(sum(doses_ml) + 45.0 * len(doses_ml))
 
 
 async def test_a_weak_stock_takes_more_doses():
@@ -69,19 +66,22 @@ async def test_a_weak_stock_takes_more_doses():
     assert len(world.pump.started) == 3
 
 
-async def test_nothing_is_dosed_at_the_setpoint():
-    """A reading within tolerance needs no dose."""
-    world = World()
-    assert await world.bring_to(0.25) == pytest.approx(0.2)
-    assert world.doses.records == []
-
-
-async def test_no_response_stops_the_dosing(golden):
-    """Fault 39: two doses without response are the last, with an alarm that says so."""
-    world = World(really=0.0)
+@pytest.mark.parametrize(
+    ("how", "setpoint", "doses"),
+    [
+        ({"really": 0.0}, 5.0, 2),
+        ({"really": -0.01}, 5.0, 2),
+        ({"really": 1.5}, 1.2, 1),
+        ({"really": 0.3, "max_doses": 3}, 2.2, 3),
+    ],
+    ids=["no response", "wrong sign", "far too far", "too many doses"],
+)
+async def test_no_response_stops_the_dosing(how, setpoint, doses, golden):
+    """Fault 39: after two doses without, with an alarm; no dose brings back what went too far, and they are counted."""
+    world = World(**how)
     with golden.raises(ReadBackMismatch):
-        await world.bring_to(5.0)
-    assert len(world.pump.started) == 2
+        await world.bring_to(setpoint)
+    assert len(world.pump.started) == doses
     assert world.alarms[-1].severity is Severity.MAJOR
 
 
@@ -117,47 +117,17 @@ async def test_81_a_dose_that_the_pump_denies_and_the_probe_sees_is_booked_in_fu
     assert [(a.severity, a.source) for a in world.alarms if a.kind == "dose denied"] == [(Severity.MAJOR, "pump")]
 
 
-@pytest.mark.parametrize("really", [0.0, 0.4, -0.1])
-async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(really, golden):
-    """A drift of less than half of what the dose should do, or away from the setpoint, books nothing."""
-    world = World(start=5.0, really=really)
+@pytest.mark.parametrize(
+    ("start", "really", "per_dose_ml"), [(5.0, 0.0, 50.0), (5.0, 0.4, 50.0), (5.0, -0.1, 50.0), (0.2, 1.0, 1.0)]
+)
+async def test_a_probe_that_does_not_move_as_by_a_dose_proves_none(start, really, per_dose_ml, golden):
+    """Less than half of what the dose should do, away from the setpoint, or a dose too small to show, books nothing."""
+    world = World(start=start, really=really)
+    world.change(per_dose_ml)
     denying(world)
     with golden.raises(ReadBackMismatch):
-        await world.bring_to(6.0)
+        await world.bring_to(start + 1.0)
     assert "unknown" not in world.doses.steps
-
-
-async def test_a_move_within_the_tolerance_of_the_probe_proves_no_dose(golden):
-    """A small dose does not show above what the probe's readings differ by anyway."""
-    world = World(start=0.2)
-    world.change(per_dose_ml=1.0)
-    denying(world)
-    with golden.raises(ReadBackMismatch):
-        await world.bring_to(1.2)
-    assert "unknown" not in world.doses.steps
-
-
-async def test_a_wrong_sign_counts_as_no_response(golden):
-    """A reading that moves away from the setpoint is no response either."""
-    world = World(really=-0.01)
-    with golden.raises(ReadBackMismatch):
-        await world.bring_to(5.0)
-    assert len(world.pump.started) == 2
-
-
-async def test_a_little_too_far_is_accepted():
-    """What was dosed cannot be taken back: slightly past the setpoint counts as there."""
-    world = World(really=1.1)
-    assert await world.bring_to(1.2) == pytest.approx(1.3)
-    assert len(world.pump.started) == 1
-
-
-async def test_far_too_far_is_a_mismatch(golden):
-    """Well past the setpoint the variable is not where it was sent, and no dose brings it back."""
-    world = World(really=1.5)
-    with golden.raises(ReadBackMismatch):
-        await world.bring_to(1.2)
-    assert len(world.pump.started) == 1
 
 
 @pytest.mark.parametrize("treatment", [None, "softener"])
@@ -169,14 +139,6 @@ async def test_what_is_past_the_setpoint_before_any_dose_names_the_treatment(tre
         await world.bring_to(1.2)
     assert ("softener" in str(refused.value)) is (treatment is not None)
     assert world.pump.started == []
-
-
-async def test_the_number_of_doses_is_bounded(golden):
-    """After the allowed number of doses a setpoint not reached is a mismatch."""
-    world = World(really=0.3, max_doses=3)
-    with golden.raises(ReadBackMismatch):
-        await world.bring_to(2.2)
-    assert len(world.pump.started) == 3
 
 
 @pytest.mark.parametrize("value", [math.nan, -1.0, 25.0])

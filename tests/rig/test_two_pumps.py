@@ -5,14 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.errors import (
-    CapReached,
-    DeviceFault,
-    DeviceTimeout,
-    JournalUnwritable,
-    ReadBackMismatch,
-    Tripped,
-)
+from rigctl.errors import CapReached, DeviceFault, DeviceTimeout, JournalUnwritable, ReadBackMismatch, Tripped
 from rigctl.rig.dose_log import Unanswered
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec
