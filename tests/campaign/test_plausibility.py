@@ -190,7 +190,7 @@ FINE = trial(412.7, 413.2, by_power_kwh=0.5)
     ("recent", "why"),
     [
         ([SWITCHED, SWITCHED], "two trials in a row"),
-        ([FINE, trial(412.7, 0.4132)], "from 412.7 to 0.4132 kWh in a trial: its unit was switched"),
+        ([FINE, trial(412.7, 0.4209)], "from 412.7 to 0.4209 kWh in a trial: its unit was switched"),
         ([FINE, trial(40.0, 0.0405, by_power_kwh=0.5)], "its unit was switched"),
         ([trial(0.4127, 413.2)], "its unit was switched"),
         ([trial(1.0, 1.0 + JUMP_KWH, by_power_kwh=0.5)] * 2, "two trials in a row"),

@@ -1,13 +1,15 @@
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from rigctl.campaign import safe_file
 from rigctl.campaign.lock import Writer
-from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined
+from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, until_confirmed
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
+from rigctl.rig.values import News, SafeReport
 
 VALVE = Driven(
     "valve", "modbus", "modbus_tcp://127.0.0.1:1", {"address": 1, "enable": {"coil": 2}}, 0.2, "actuator", "off"
@@ -79,3 +81,26 @@ def test_the_same_instrument_under_two_names_is_driven_once(golden):
     )
     assert joined((VALVE,), (renamed,)) == (VALVE,)
     golden([d.name for d in joined((VALVE,), (moved,))])
+
+
+async def test_what_is_not_confirmed_safe_is_tried_again_and_logged_every_minute(monkeypatch):
+    """Pauses double from one second to ten; an alarm when it begins and when it is over, however often it is tried."""
+    clock, pauses, alarms, logged_s = SimpleNamespace(now_s=0.0), [], [], []
+    news, left = News(), SafeReport((), {"valve": "silent"})
+    news.alarm = lambda alarm: alarms.append((alarm.kind, alarm.state, clock.now_s))
+    log = SimpleNamespace(error=lambda *_, **__: logged_s.append(clock.now_s))
+
+    async def moment(within_s, _):
+        pauses.append(within_s)
+        clock.now_s += within_s
+
+    async def safe():
+        return left if clock.now_s < 135.0 else SafeReport(("valve",))
+
+    monkeypatch.setattr(safe_file, "moment", moment)
+    monkeypatch.setattr(safe_file, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(safe_file, "structlog", SimpleNamespace(get_logger=lambda _: log))
+    assert (await until_confirmed(safe, left, news, lambda: False, what="it stays")).ok
+    assert pauses == [1.0, 2.0, 4.0, 8.0, *[10.0] * 12]
+    assert logged_s == [65.0, 125.0]
+    assert alarms == [("unconfirmed", "stands", 0.0), ("unconfirmed", "over", 135.0)]

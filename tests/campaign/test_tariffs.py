@@ -91,10 +91,12 @@ def test_energy_is_divided_by_time_where_the_counter_says_nothing(changes):
     assert line.note.endswith(BY_TIME)
 
 
-def test_a_counter_that_was_read_much_too_late_says_nothing_of_the_change():
-    """Two minutes after six, in a trial of half an hour."""
-    (line,) = charge([POWER], trial(AT_SIX - 600.0, 30, 0.75, [(AT_SIX, 100.4)], late_s=120.0), ("a",), PastCosts())
-    assert line.estimated
+@pytest.mark.parametrize(("minutes", "late_s", "counts"), [(30, 89.0, True), (30, 91.0, False), (12, 59.0, True)])
+def test_a_counter_that_was_read_much_too_late_says_nothing_of_the_change(minutes, late_s, counts):
+    """Later than a twentieth of the trial, or than a minute in a short one."""
+    used = trial(AT_SIX - 600.0, minutes, 0.75, [(AT_SIX, 100.4)], late_s=late_s)
+    (line,) = charge([POWER], used, ("a",), PastCosts())
+    assert line.estimated != counts
 
 
 def test_nobody_knows_when_so_the_mean_is_charged():
