@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from rigctl.campaign.events import Dosed, TrialStep
+from rigctl.campaign.events import AlarmRaised, Dosed, TrialStep
 from rigctl.campaign.trial import State
+from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec, MeasureSpec, PrepareStep, TrialTiming
+from rigctl.rig.values import Alarm
 from tests.simulation.books import Violation
 from tests.simulation.course import Course
 from tests.simulation.told import Told
@@ -46,10 +48,12 @@ def witness():
         (Dosed("acid", 10.0, 30.0), 1),
         (Dosed("acid", 9.98, 40.0), 1),
         (Dosed("acid", 9.98, 0.0), 1),
+        (AlarmRaised(Alarm(Severity.MAJOR, "meter power", "it fell by 3 kWh", kind="meter doubted")), 0),
+        (AlarmRaised(Alarm(Severity.MAJOR, "it fell by 3 kWh", "meter power", kind="meter doubted")), 1),
     ],
 )
 def test_what_is_told_is_there(witness, event, found):
-    """A step and a dose are told once they are on disk, as they are there."""
+    """A step and a dose are told once they are on disk, as they are there; an alarm names what it is about."""
     Told(witness).heard(SimpleNamespace(verbs={}), event)
     assert len(witness.failed) == found
 

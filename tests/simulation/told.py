@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TOLD: Final = ("LOOKING", "PROPOSED", "ARMED", "RUNNING", "MEASURED")
 """States that people are told of as a trial enters them."""
+MOST_WORDS: Final = 2
+"""In the name of a device, or of a part of the campaign, that an alarm is about."""
 DAY_S: Final = 86400.0
 NEAR_ML: Final = 0.002
 GIVEN: Final = "coalesce(dispensed_ml, volume_ml)"
@@ -56,7 +58,10 @@ class Told:
 
     def heard(self, running: Running, event: CampaignEvent) -> None:
         """Hold what is told against what is on disk: it is told of once it is there."""
-        self._alarms += isinstance(event, AlarmRaised)
+        if isinstance(event, AlarmRaised):
+            self._alarms += 1
+            if len(event.alarm.source.split()) > MOST_WORDS:
+                self._witness.fail(f"{event.alarm.kind}: an alarm of {event.alarm.source!r}, which names nothing")
         if isinstance(event, TrialStep | TrialProposed):
             state = event.state if isinstance(event, TrialStep) else "PROPOSED"
             self._steps.add((event.trial, str(state)))
