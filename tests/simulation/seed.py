@@ -277,14 +277,18 @@ class Simulation:
         self._passes("line", f"{when} writing {data!r} to {bus}")
 
 
+def rig_of(seed: int, draw: random.Random) -> tuple[str, str, frozenset[str]]:
+    """Draw the rig of a seed, the pace of its trials, and what it has besides."""
+    scenario, pace = drawn(draw, looking=produces(seed))
+    return scenario, pace, besides(random.Random(f"{seed} besides"), scenario, pace)
+
+
 def simulate(seed: int, listener: Callable[[str], object] | None = None) -> Outcome:
     """Run one seed; leaves greenlets behind, so it is done in a process of its own."""
     draw = random.Random(f"{seed} world")
+    where, batches = world(*rig_of(seed, draw)), produces(seed)
     directory = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     try:
-        batches = produces(seed)
-        scenario, pace = drawn(draw, looking=batches)
-        where = world(scenario, pace, besides(random.Random(f"{seed} besides"), scenario, pace))
         cheap = where.scenario != REAL or draw.random() < 0.9
         return Simulation(seed, where, directory, Trace(listener, str(directory)), cheap=cheap, batches=batches).run()
     finally:

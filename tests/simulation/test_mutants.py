@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+import random
 
 import pytest
 
 from tests.profiles import nightly_beyond
 from tests.simulation.mutants import report
-from tests.simulation.mutants.__main__ import LEAST_SHARE, Player, copied, nearest
+from tests.simulation.mutants.__main__ import LEAST_SHARE, Player, copied, nearest, worth_a_look
 from tests.simulation.mutants.drawing import MODULES, ROOT, _candidates, drawn, mutants
 from tests.simulation.mutants.report import Played, equivalent, least_share, told
+from tests.simulation.richer import RICHER
+from tests.simulation.seed import rig_of
+from tests.simulation.worlds import EXTRAS, PACES
 
 FOUND = {
     "a lost dose booked as nothing": (
@@ -88,6 +92,17 @@ def test_each_mutant_is_a_program_with_one_change():
         assert changed != text
         ast.parse(changed)
         assert len(changed.encode()) - len(text.encode()) == len(mutant.now.encode()) - len(mutant.was.encode())
+
+
+def test_the_lines_of_few_seeds_are_looked_at_and_they_show_every_rig():
+    """With everything that a rig may have besides; more seeds would mostly show the same again."""
+    seeds = worth_a_look()
+    rigs = [rig_of(seed, random.Random(f"{seed} world")) for seed in seeds]
+    assert len(seeds) <= 20
+    assert {(scenario, extra) for scenario, _, extras in rigs for extra in extras} == {
+        (scenario, extra) for extra, scenarios in {**EXTRAS, **RICHER}.items() for scenario in scenarios
+    }
+    assert {pace for _, pace, _ in rigs} == set(PACES)
 
 
 def test_every_module_has_nearest_tests_that_are_there():

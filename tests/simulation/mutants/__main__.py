@@ -1,8 +1,8 @@
 """`python -m tests.simulation.mutants --seed S --count N`: how many small mistakes do simulation and tests find?
 
 The mutants that this seed draws are played in their order: first by the simulation alone, up to so many seconds of
-processor each, then by the nearest tests of their modules. Which lines the first seeds of the simulation execute is
-looked at once, without any mutant: a mutant is played by seeds that execute its line, the quickest first.
+processor each, then by the nearest tests of their modules. Which lines the simulation executes, by some seeds that
+show every rig, is looked at once, without any mutant: a mutant is played by seeds that execute its line.
 
 `python -m tests.simulation.mutants MODULE...` plays all mutants of these modules by their nearest tests alone, and
 fails (exit 1) if they find less than 95 % of one module's.
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,7 @@ import yaml
 
 from tests.simulation.mutants.drawing import ROOT, Mutant, drawn, mutants
 from tests.simulation.mutants.report import Played, least_share, told
+from tests.simulation.seed import rig_of
 
 PARTS: Final = ("simulation", "tests")
 NEEDED: Final = (
@@ -47,9 +49,9 @@ NEEDED: Final = (
 HERE: Final = Path(__file__).parent
 LEAST_SHARE: Final = 0.95
 SEEDS: Final = 40
-"""Seeds whose lines are looked at..."""
+"""Of so many seeds the lines are looked at of those that bring a rig, a pace or something besides..."""
 MORE: Final = 1000
-"""...and so many after them, which a mutant is played by once those are over."""
+"""...and by the others of so many a mutant is played once those are over."""
 
 
 @contextmanager
@@ -63,6 +65,19 @@ def copied() -> Iterator[Path]:
             else:
                 shutil.copy2(ROOT / name, copy / name)
         yield copy
+
+
+def worth_a_look() -> list[int]:
+    """Return the first seeds that show a rig at a pace, or with something besides, that none before them has shown."""
+    seen: set[tuple[str, str]] = set()
+    seeds = []
+    for seed in range(1, SEEDS + 1):
+        scenario, pace, extras = rig_of(seed, random.Random(f"{seed} world"))
+        shows = {(scenario, what) for what in (pace, *extras)}
+        if not shows <= seen:
+            seeds.append(seed)
+            seen |= shows
+    return seeds
 
 
 class Player:
@@ -110,7 +125,7 @@ class Round:
         if self._reach_file.exists():
             found = json.loads(self._reach_file.read_text(encoding="utf-8"))
             self._reach = {int(seed): lines for seed, lines in found.items()}
-        self._unseen = [seed for seed in range(1, SEEDS + 1) if seed not in self._reach]
+        self._unseen = [seed for seed in worth_a_look() if seed not in self._reach]
 
     def look(self, copy: Path) -> None:
         """Note which lines the first seeds execute, beside others who do so."""
@@ -132,7 +147,7 @@ class Round:
         if mutant.in_function:
             lines = range(mutant.line, mutant.line + mutant.was.count("\n") + 1)
             seeds = [s for s in seeds if not set(lines).isdisjoint(self._reach[s]["lines"][mutant.module])]
-        return seeds and [*seeds, *range(SEEDS + 1, SEEDS + MORE)]
+        return seeds and [*seeds, *(seed for seed in range(1, MORE + 1) if seed not in self._reach)]
 
     def go_on(self, copy: Path) -> None:
         """Play what is left, beside others who do so."""

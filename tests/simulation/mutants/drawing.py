@@ -43,7 +43,7 @@ MODULES: Final = (
 WORDS: Final = frozenset(
     {
         "__str__", "__repr__", "_imbalance", "told", "_told", "_detail", "_why_idle", "_what_is_wrong", "_doubt_words",
-        "_serves", "_noted",
+        "_serves", "_noted", "said_of",
     }
 )  # fmt: skip
 """Functions that only put words together."""
