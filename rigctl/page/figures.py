@@ -34,8 +34,8 @@ from rigctl.page.svg import (
     range_row,
     short,
 )
-from rigctl.page.words import between, money, number, way_label, with_unit
-from rigctl.text import Names, shown_name, shown_set
+from rigctl.page.words import between, money, number, way_label, with_unit, worded
+from rigctl.text import Names, shown_name, shown_set, shown_value, words_of
 
 Axis = Literal["money", "trial", "time"]
 AXES: Mapping[Axis, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "rig time"})
@@ -91,14 +91,17 @@ def reads(why: Why | None, names: Names) -> list[tuple[ReadBefore, bool, Markup]
     """Return what was read before a decision, by variable: whether it is controlled, and a row of its own axis."""
     found = () if why is None else why.reads
     held = frozenset(() if why is None else why.control_set)
-    return [
-        (read, read.variable in held, _read_row(read, shown_name(read.variable, names), held=read.variable in held))
-        for read in found
-    ]
+    return [(read, read.variable in held, _read_row(read, names, held=read.variable in held)) for read in found]
 
 
-def _read_row(read: ReadBefore, name: str, *, held: bool) -> Markup:
-    """Return what a variable read, against where it usually is and where it is expected; each its mean and two sd."""
+def _read_row(read: ReadBefore, names: Names, *, held: bool) -> Markup:
+    """Return what a variable read, against where it usually is and where it is expected; each its mean and two sd.
+
+    Empty of a category, whose levels have no order.
+    """
+    if words_of(read.variable, names):
+        return Markup()
+    name = shown_name(read.variable, names)
     usual = read.usual_mean - 2 * read.usual_sd, read.usual_mean + 2 * read.usual_sd
     expected = None if held else (read.mean - 2 * read.sd, read.mean, read.mean + 2 * read.sd)
     marks = [] if read.value is None else [(read.value, "today")]
@@ -239,18 +242,19 @@ def reading(
 ) -> Markup:
     """Return a variable's readings by trial, against its normal band, with the stretches it was controlled in."""
     xs, ys, held = readings(rows, name)
-    unit = names[name]
+    unit, words = names[name], words_of(name, names)
+    band = None if words else band  # whose levels have no order
     low, high = _span(xs, "trial")
     alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
-    figure = Drawing.over((low, high), np.r_[ys, np.array(band or ())], 120)
+    figure = Drawing.over((low, high), np.r_[ys, np.array(band or [*words])], 120)
     if band is not None:
         figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
-    figure.axes(unit, _ticks(low, high, "trial", ""))
+    figure.axes(unit, _ticks(low, high, "trial", ""), words)
     for values, kind in ((alone, "dot"), (set_to, "held")):
         shown = thinned(xs, values, READING_COLUMNS)
         figure.dots(xs[shown], values[shown], kind)
     figure.stretches(runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS), 105, "played")
-    mine = [s for s in supplies if s.variable == name]
+    mine = [s for s in supplies if s.variable == name and not words]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
     began = {row.trial: row.started_utc[:10] for row in rows} if mine else {}
@@ -259,28 +263,36 @@ def reading(
     known = np.flatnonzero(np.isfinite(ys))
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
-    told = f"last {with_unit(last, unit)}{normal}; controlled in {counted(int(held.sum()), 'trial')}"
+    told = f"last {worded(name, last, names)}{normal}; controlled in {counted(int(held.sum()), 'trial')}"
     return figure.markup(f"readings of {shown_name(name, names)}", told)
 
 
 def model_slice(found: Slice, labels: ShownLabels) -> Markup:
-    """Return what is expected along one variable; dashed, without a filled band, where nothing was tried."""
-    xs, tried = np.array(found.at), np.array(found.tried)
+    """Return what is expected along one variable; dashed, without a filled band, where nothing was tried.
+
+    Each level of a category stands by itself.
+    """
+    xs, tried, words = np.array(found.at), np.array(found.tried), words_of(found.variable, labels.units)
     mean, low, high = (np.array(v) for v in (found.mean, found.low, found.high))
+    if words:
+        wide = 0.3 * (xs[1] - xs[0])
+        xs = np.array([xs - wide, xs + wide]).T.ravel()
+        mean, low, high, tried = (np.repeat(v, 2) for v in (mean, low, high, tried))
     figure = Drawing.over((xs[0], xs[-1]), [*low, *high], 130)
-    for begin, end in _pieces(~tried):
-        figure.band(xs[begin:end], low[begin:end], high[begin:end], "unsure")
-        figure.line(xs[begin:end], mean[begin:end], "guess")
-    for begin, end in _pieces(tried):
-        figure.band(xs[begin:end], low[begin:end], high[begin:end], "band")
-        figure.line(xs[begin:end], mean[begin:end], "mean")
+    for where, kinds in ((~tried, ("unsure", "guess")), (tried, ("band", "mean"))):
+        for begin, end in [(i, i + 2) for i in np.flatnonzero(where)[::2]] if words else _pieces(where):
+            figure.band(xs[begin:end], low[begin:end], high[begin:end], kinds[0])
+            figure.line(xs[begin:end], mean[begin:end], kinds[1])
     ticks = nice_ticks(found.at[0], found.at[-1], 4)
     if found.unit and len(ticks) > 2:  # the unit stands where the last but one would be
         ticks = (*ticks[:-2], ticks[-1])
-    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
+    places = [*words.items()] or [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks]
+    figure.axes(labels.outcome.unit, places)
     if found.chosen is not None:
         figure.upright(found.chosen, "today")
-    at = "uncontrolled" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
+    at = "uncontrolled"
+    if found.chosen is not None:
+        at = f"recommended at {shown_value(found.variable, found.chosen, labels.units)}"
     told = f"{at}; tried at {tried.mean():.0%} of its range; expected {between(min(mean), max(mean))}"
     return figure.markup(f"{labels.outcome.label} expected against {shown_name(found.variable, labels.units)}", told)
 
@@ -455,10 +467,12 @@ def series(facts: Facts) -> Mapping[str, Any]:
 def _reading(facts: Facts, name: str, unit: str) -> Mapping[str, Any]:
     xs, ys, held = readings(facts.course.rows, name)
     shown = thinned(xs, ys, SERIES_COLUMNS)
+    words = words_of(name, facts.labels.units)
     return {
         "name": name,
         "unit": unit,
-        "band": facts.bands.get(name),
+        "words": {f"{n:g}": word for n, word in words.items()},
+        "band": None if words else facts.bands.get(name),
         "x": _plain(xs[shown]),
         "alone": _plain(np.where(held, np.nan, ys)[shown]),
         "held": _plain(np.where(held, ys, np.nan)[shown]),

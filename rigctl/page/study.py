@@ -209,12 +209,12 @@ def _slice(problem: Problem, history: History, posterior: Posterior, choice: Opt
     names = {*choice.control_set, variable.name}
     members = tuple(i for i, v in enumerate(space.variables) if v.name in names)
     wider = Space.of(space.variables, [[space.variables[i].name for i in members]])
-    u = np.linspace(0.0, 1.0, PLACES)
-    points = np.full((PLACES, space.dimension), 0.5)
+    u = np.linspace(0.0, 1.0, len(variable.levels) or PLACES)
+    points = np.full((len(u), space.dimension), 0.5)
     for i in members:
         v = space.variables[i]
         points[:, i] = u if i == index else (choice.setpoints[v.name] - v.low) / (v.high - v.low)
-    mean, sd = Expectations.of(posterior, wider).values(points, np.zeros(PLACES, dtype=np.int64))
+    mean, sd = Expectations.of(posterior, wider).values(points, np.zeros(len(u), dtype=np.int64))
     outcome, half = sign(problem) * mean, TWO_SIDED * sd
     return Slice(
         variable=variable.name,

@@ -6,7 +6,7 @@ readable on a phone. What has to be a path lies in an inner drawing that is stre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isfinite, log10
 
@@ -162,16 +162,17 @@ class Drawing:
             Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(kind, x, short(y), anchor, text)
         )
 
-    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]]) -> None:
-        """Draw levels at round numbers, name the unit above them, and places along the bottom."""
-        self.levels(unit)
+    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]], words: Mapping[float, str] | None = None) -> None:
+        """Draw levels at round numbers or a category's words, the unit above them, and places along the bottom."""
+        self.levels(unit, words)
         self.places(ticks_x)
 
-    def levels(self, unit: str) -> None:
-        for value in (t for t in self.y.ticks(max(2, round(self.height / 28))) if self.y(t) <= self.height - TEXT - 6):
+    def levels(self, unit: str, words: Mapping[float, str] | None = None) -> None:
+        ticks = words or {t: label_of(t) for t in self.y.ticks(max(2, round(self.height / 28)))}
+        for value in (t for t in ticks if self.y(t) <= self.height - TEXT - 6):
             y = short(self.y(value))
             self._behind.append(Markup('<line class="grid" x1="0" x2="100%" y1="{}" y2="{}"/>').format(y, y))
-            self.text("0", self.y(value) + 4, label_of(value))
+            self.text("0", self.y(value) + 4, ticks[value])
         if unit:
             self.text("0", TEXT - 2, unit)
 

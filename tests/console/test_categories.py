@@ -64,6 +64,11 @@ def test_people_read_words(sprayer):
     for said in (report, *(sprayer.rigctl(verb, "sprayer.yaml").out for verb in ("suggest", "recommend"))):
         assert any(f"{lead}{word}" in said for lead in ("nozzle = ", "nozzle to ") for word in ("fine", "flat", "cone"))
         assert re.search(r"(nozzle|supplier)( =|=| to) ?[\d-]", said) is None
+    for drawn in ("readings of nozzle", "cover expected against Salt supplier"):
+        drawing = report[report.index(drawn) :].partition("</svg></svg>")[0]
+        words = ("fine", "flat", "cone") if "nozzle" in drawn else ("Acme", "Best", "Cheap")
+        assert [word for word in words if f">{word}</text>" not in drawing] == []
+    assert re.search(r"recommended at (fine|flat|cone);", report)
     rows = csv.DictReader(sprayer.rigctl("journal", "export", "sprayer.yaml", "--format", "csv").out.splitlines())
     assert [row["nozzle"] for row in rows] == ["fine", "flat", "cone", "fine", "cone"]
     assert [word for word in ("Acme", "Cheap") if word not in report] == []

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl import Experiment, FurtherOutcome, category, variable
+from rigctl.core.advice.rules.short import Pool
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import neighbours
 from rigctl.core.bounds.best import best_bounds
@@ -17,6 +20,7 @@ from rigctl.core.experiment.kernels import ProductKernel
 from rigctl.core.experiment.marginals.families import Discrete, Uniform
 from rigctl.core.experiment.natural import persistences, present
 from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import LogLikelihood
 from rigctl.core.gp.surrogate import fit
@@ -39,6 +43,15 @@ MIXED = (
 def points(count, rng):
     """Random points of a number and two categories."""
     return np.stack([rng.random(count), rng.integers(4, size=count) / 3, rng.integers(3, size=count) / 2], axis=1)
+
+
+def test_no_line_of_a_rule_reckons_with_levels():
+    """Numbers follow numbers that are read and not set; a category follows nothing, and nothing follows it."""
+    space = Space.of((variable("d", 0.0, 1.0, natural=(0.5, 0.2)), *MIXED), [["a"], ["b"], ["a", "b"]])
+    pool = Pool(None, SimpleNamespace(space=space), None, (0, 1, 2, 3))
+    number, nothing = [True, False, False, False], [False] * 4
+    assert [pool.followed(s).tolist() for s in range(3)] == [[number], [nothing], [number, nothing]]
+    assert [pool.follows(s) for s in range(3)] == [True, False, True]
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -68,7 +68,7 @@
   const label = (value) => (value == null ? "\u2013" : Number(value.toPrecision(6)).toLocaleString("en-GB").replaceAll(",", "\u202f"));
 
   const GUTTER = 0.075; // of the width, as in the drawings, so that what stands below has the same axis
-  const options = (width, height, x, unit, series, band) => ({
+  const options = (width, height, x, unit, series, band, words = {}) => ({
     width, height,
     padding: [22, 0, 0, 0],
     cursor: { drag: { x: true, y: false } },
@@ -77,10 +77,10 @@
       { stroke: colour("--soft"), grid: { show: false }, ticks: { show: false }, size: 22, gap: 4, font: "12px system-ui" },
       {
         stroke: colour("--soft"), grid: { stroke: colour("--hair"), width: 1 }, ticks: { show: false }, font: "12px system-ui",
-        size: width * GUTTER, gap: width * GUTTER, align: 1, values: (u, at) => at.map(label),
+        size: width * GUTTER, gap: width * GUTTER, align: 1, values: (u, at) => at.map((v) => (Object.keys(words).length ? words[v] ?? "" : label(v))),
       },
     ],
-    series: [{ label: x, value: (u, v) => label(v) }, ...series.map((s) => ({ value: (u, v) => (v == null ? "\u2013" : `${label(v)} ${unit}`), ...s }))],
+    series: [{ label: x, value: (u, v) => label(v) }, ...series.map((s) => ({ value: (u, v) => (v == null ? "\u2013" : words[v] ?? `${label(v)} ${unit}`), ...s }))],
     hooks: { drawClear: band ? [(u) => {
       const top = u.valToPos(band[1], "y", true), low = u.valToPos(band[0], "y", true);
       u.ctx.fillStyle = colour("--normal");
@@ -137,7 +137,7 @@
         dots("uncontrolled", 5, colour("--dot"), colour("--dot")),
         dots("controlled", 6, colour("--ink"), colour("--ink")),
       ];
-      return new uPlot(options(place.clientWidth, 150, "trial", found.unit, series, found.band), [found.x, found.alone, found.held], place);
+      return new uPlot(options(place.clientWidth, 150, "trial", found.unit, series, found.band, found.words), [found.x, found.alone, found.held], place);
     },
   };
 

@@ -315,7 +315,15 @@ class Pool:
 
     def follows(self, control_set: int) -> bool:
         """Tell whether it leaves a variable alone whose reading tells something."""
-        return bool(set(self.telling) - set(self.seeking.space.control_sets[control_set].indices))
+        return bool(self.followed(control_set).any())
+
+    def followed(self, control_set: int) -> BoolArray:
+        """Return which slopes its formulas may have, (k, d): none of a category, whose levels have no order."""
+        space = self.seeking.space
+        columns, counts = list(space.control_sets[control_set].indices), np.array(space.levels) == 0
+        slopes = np.zeros((len(columns), space.dimension), dtype=bool)
+        slopes[:, [c for c in self.telling if c not in columns]] = True
+        return np.asarray(slopes & counts & counts[columns][:, None])
 
     def points(self, formula: Formula, rows: IntArray) -> FloatArray:
         """Return where it sets the variables on these days, (b, d), unit cube."""
@@ -341,9 +349,7 @@ class Pool:
         s, rows = formula.control_set, rows[:: max(1, len(rows) // CLIMBED)]
         days = self.days
         columns = list(self.seeking.space.control_sets[s].indices)
-        allowed = np.zeros(formula.slopes.shape, dtype=bool)
-        allowed[:, [c for c in self.telling if c not in columns]] = True
-        allowed &= True if used is None else used
+        allowed = self.followed(s) & (True if used is None else used)
         deviation, enough = days.read[rows] - 0.5, self.full.enough[rows]
 
         def loss(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -368,12 +374,13 @@ class Pool:
     def imitating(self, control_set: int, rows: IntArray) -> Formula:
         """Return the formula nearest to the full rule's settings of a control set on these days."""
         columns = list(self.seeking.space.control_sets[control_set].indices)
-        features = [c for c in self.telling if c not in columns]
+        allowed = self.followed(control_set)
+        features = np.flatnonzero(allowed.any(axis=0))
         design = np.column_stack([np.ones(len(rows)), self.days.read[rows][:, features] - 0.5])
         found, *_ = np.linalg.lstsq(design, self.full.best.points[rows, control_set][:, columns])
         slopes = np.zeros((len(columns), self.days.read.shape[1]))
         slopes[:, features] = found[1:].T
-        return Formula(control_set, found[0], slopes)
+        return Formula(control_set, found[0], np.where(allowed, slopes, 0.0))
 
 
 def _unpacked(like: Formula, flat: FloatArray, allowed: BoolArray) -> Formula:
