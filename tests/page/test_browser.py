@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ from tests.page.browser import (
     violations,
 )
 from tests.page.test_beside import page_of, rigctl
-from tests.system.stack import ROOT, wait_until
+from tests.system import stack
+from tests.system.stack import ROOT
 
 selenium = pytest.importorskip("selenium.common", reason="needs the extra `browser`: pip install -e '.[browser]'")
 pytestmark = [
@@ -36,6 +38,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 PICTURES = Path(os.environ.get("PICTURES") or ROOT / "docs" / "pictures")
+wait_until = partial(stack.wait_until, every_s=0.5)
+"""Asking a browser costs both sides more than the page itself."""
 LARGEST = 150_000
 """Bytes of a picture."""
 
