@@ -32,7 +32,7 @@ VALVES_ONLY = (("b",), ("nh4",), ("k",))
 WITH_CALCIUM = (("ca",), ("ca", "b"))
 
 
-def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S, *, every_s: float = 0.01) -> T:
+def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S, *, every_s: float = 0.05) -> T:
     """The first answer of `happened` that is true; fails the test if there is none in time."""
     pause, end_s = threading.Event(), time.monotonic() + within_s
     while not (answer := happened()):
