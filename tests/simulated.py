@@ -116,6 +116,7 @@ class SimHandle:
         end_s = time.monotonic() + ANSWER_S
         while not happened(state := self.state()):
             assert time.monotonic() < end_s, f"the rig never came to {what}: {state['plant']}"
+            time.sleep(0.02)  # each answer takes the rig's time, in which it plays
         return state
 
     def wait_until_safe(self) -> dict[str, Any]:
