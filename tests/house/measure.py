@@ -85,7 +85,17 @@ class Source:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text)
+        gc.disable()  # nothing of a tree is garbage, and searching it while it grows takes longer than all else
+        try:
+            return ast.parse(self.text)
+        finally:
+            gc.freeze()
+            gc.enable()
+
+    @cached_property
+    def statements(self) -> list[ast.AST]:
+        """All statements, and what they are grouped by; a tenth of the nodes."""
+        return list(statements_in(self.tree))
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
@@ -116,9 +126,17 @@ def read(root: Path, folders: tuple[str, ...]) -> list[Source]:
     return [Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
 
+def statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in a node, clauses of `try` and `match` among them."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, field, ()):
+            yield inner
+            yield from statements_in(inner)
+
+
 def imported(source: Source, known: frozenset[str]) -> Iterator[str]:
     """Yield the modules of the house that a file imports: at its head, in functions, or for the type checker alone."""
-    for node in source.nodes:
+    for node in source.statements:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -212,7 +230,7 @@ def read_back(source: Source, how: str) -> Iterator[str]:
 
 
 def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in source.nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in source.statements if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
@@ -364,7 +382,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[2])
     root = parser.parse_args().root
-    gc.disable()  # all trees stay
     measured = table(root)
     width = max(len(name) for name, _ in measured)
     for name, figure in measured:

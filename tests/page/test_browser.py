@@ -101,12 +101,7 @@ def test_the_page_in_a_browser(tmp_path, axe):
         wait_until(lambda: "paused by Anna (page)" in text_of(driver, "now"), "the pause")
         wait_until(lambda: "The model is reading" not in everything(driver), "the model of all trials")
 
-        # nothing moves now: it can be looked at, as large and as long as one likes, for little
-        for size in (PHONE, (768, 1024), WALL):
-            for dark in (False, True):
-                resize(driver, size, dark=dark)
-                assert overflow(driver) <= 0, size
-                assert violations(driver, axe) == [], (size, dark)
+        look_at_all_sizes(driver, axe)
         look_at_the_tables(driver)
         pictures(driver)
         click(driver, "button.resume")
@@ -122,6 +117,15 @@ def test_the_page_in_a_browser(tmp_path, axe):
     assert token not in acts + "".join(said)
     if not axe:
         pytest.skip(f"all was seen but what axe-core finds, which cannot be had by `npm pack {AXE}`")
+
+
+def look_at_all_sizes(driver, axe):
+    """Nothing overflows, and axe-core finds nothing serious, in light or dark."""
+    for size in (PHONE, (768, 1024), WALL):
+        for dark in (False, True):
+            resize(driver, size, dark=dark)
+            assert overflow(driver) <= 0, size
+            assert violations(driver, axe) == [], (size, dark)
 
 
 def look_at_the_tables(driver):
