@@ -53,7 +53,7 @@ def _exchanged(rig: RigSpec, changed: Sequence[Pin], known: Mapping[str, Pin]) -
     )
     return (
         f"{'; '.join(told)}. Nothing was written. Connect the right instruments; or, where one was exchanged on "
-        f"purpose, look at it and say so: `rigctl accept-device CONFIG {changed[0].device}` (with the same --state)"
+        f"purpose, look at it and say so: `rigctl device accept CONFIG {changed[0].device}` (with the same --state)"
     )
 
 

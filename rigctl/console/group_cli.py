@@ -68,7 +68,7 @@ def accept_device(
     from rigctl.console import hands
     from rigctl.console.assemble import find_own_state, loaded_here
 
-    config, name = named("accept-device", which, "NAME")
+    config, name = named("device accept", which, "NAME")
     directory = find_own_state(config, state)
     return Answer(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, name))
 

@@ -71,7 +71,7 @@ def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str,
     pump = asked.device
     if asked.measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
         allowed = "must be what was measured, e.g. 9.6 mL"
-        raise UsageError(Flaw("--measured is missing", allowed, where=f"manual calibrate {pump}"))
+        raise UsageError(Flaw("--measured is missing", allowed, where=f"device calibrate {pump}"))
     yield _done(place, Dose(device=pump, volume_ml=asked.volume_ml, why=asked.why))
     measured_ml = _asked(pump) if asked.measured_ml is None else asked.measured_ml
     yield _done(place, replace(asked, volume_ml=measured_ml, measured_ml=None))
@@ -94,7 +94,7 @@ def _asked(pump: str) -> float:
             typer.echo(f"  {error}", err=True)
         except (EOFError, KeyboardInterrupt) as error:
             what = "ended before the answer; what was dispensed is booked, the pump is calibrated as before"
-            raise UsageError(f"manual calibrate {pump}: {what}") from error
+            raise UsageError(f"device calibrate {pump}: {what}") from error
 
 
 def quantity(where: str, text: str, kind: str) -> float:
@@ -177,10 +177,10 @@ def alone(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
         if errors:
             raise errors[0]
         if not answers:
-            raise RigctlError(f"manual {asked.operation}: not done: {result.reason}")
+            raise RigctlError(f"device {asked.operation}: not done: {result.reason}")
         if not result.safe.ok:
             raise RigctlError(
-                f"manual {asked.operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}"
+                f"device {asked.operation}: done, but NOT CONFIRMED SAFE: {', '.join(result.safe.failed)}"
             )
         return answers[0]
 

@@ -187,7 +187,7 @@ class Handle(Generic[D]):
             raise IdentityMismatch(
                 f"{got} answers, expected {self.expected}, which is known to stand there; a value for it goes to no "
                 "other. Connect the right instrument; where it was exchanged on purpose, see to it by hand, then "
-                f"`rigctl accept-device CONFIG {self.name}`, and run again",
+                f"`rigctl device accept CONFIG {self.name}`, and run again",
                 device=self.name,
                 bus=self.bus.url,
             )

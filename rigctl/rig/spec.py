@@ -115,7 +115,7 @@ _MANY: Final = {"anyOf": [{"type": "integer", "minimum": 0}, _DOSES]}
 
 @dataclass(frozen=True, slots=True)
 class InventorySpec(Section):
-    """A pump's bottle. Doses are counted since `rigctl refilled`; a pump with too little for a trial is not used."""
+    """A pump's bottle, counted since `rigctl device refilled`; a pump with too little for a trial is not used."""
 
     volume_ml: PositiveVolume
     """What a full bottle holds."""
@@ -125,7 +125,7 @@ class InventorySpec(Section):
 
 @dataclass(frozen=True, slots=True)
 class TubingSpec(Section):
-    """A pump's tubing, whose mL are counted since `rigctl replaced PUMP tubing`."""
+    """A pump's tubing, whose mL are counted since `rigctl device replaced PUMP tubing`."""
 
     replace_after_ml: PositiveVolume
     """An alarm is raised when it has seen so much."""
@@ -133,7 +133,7 @@ class TubingSpec(Section):
 
 @dataclass(frozen=True, slots=True)
 class CalibrationSpec(Section):
-    """How often a device is calibrated: since `rigctl calibrated`, or since it said so itself."""
+    """How often a device is calibrated: since `rigctl device calibrated`, or since it said so itself."""
 
     every_s: PositiveDuration | None = None
     """A probe by which doses are judged is not used when it is overdue; others only raise an alarm."""

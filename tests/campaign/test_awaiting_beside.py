@@ -97,7 +97,7 @@ async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_h
     spec = spec_with(NIGHT, max_trials=1)
     await patient.run(spec, found={"pump": pump})
     patient.world.do("time", s=3600.0)
-    with pytest.raises(Exception, match="accept-device"):
+    with pytest.raises(Exception, match="device accept"):
         await patient.run(spec, found={"pump": other})
     assert "measure late" not in patient.rig.calls
     assert sound(patient, spec)[0][0].state is State.AWAITING

@@ -107,6 +107,6 @@ def accepted(device: Mapping[str, Any]) -> object:
 def test_a_misspelt_word_of_a_page_is_found():
     """A verb, an option, a key."""
     assert strange("statsu tank.yaml") == "statsu"
-    assert strange("manual dose pump --volum 3") == "--volum"
+    assert strange("device dose pump --volum 3") == "--volum"
     assert found_in("saftey: {}")[1]
     assert not found_in("safety: {}")[1]

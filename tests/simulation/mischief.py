@@ -379,7 +379,7 @@ class Mischief(AtComputer):
             self.ask(self.running, verb, **self._arguments(verb))
 
     def _by_hand(self) -> None:
-        """Pause, drive single instruments by `rigctl manual`, and go on."""
+        """Pause, drive single instruments by `rigctl device`, and go on."""
         rig, draw, running = self.controller.spec.rig, self.draw, self.running
         valves = {v.actuator: v.name for v in rig.variables if v.actuator and v.actuator not in rig.pumps}
         channels = {v.name: v for v in self.controller.spec.problem.space.variables}

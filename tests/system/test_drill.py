@@ -1,4 +1,4 @@
-"""`rigctl drill` on the simulated rig, a process of its own; a script pulls the plugs there in the person's place."""
+"""`rigctl tools drill` on the simulated rig; a script pulls the plugs there in the person's place."""
 
 import json
 import os

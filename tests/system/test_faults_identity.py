@@ -48,7 +48,7 @@ def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
     run = ended(stack, config, state, buses=swapped)
     assert run.process.returncode == 1
     assert (run.error["kind"], run.error["devices"]) == ("IdentityMismatch", ["ca_doser", "ph_doser"])
-    assert "accept-device" in run.error["what"]
+    assert "device accept" in run.error["what"]
     after = sim.state()
     assert (after["doses"], after["writes"]) == (before["doses"], before["writes"])
     assert ended(stack, config, state).process.returncode == 0

@@ -24,7 +24,7 @@ def at_speed_one(rig):
 
 
 def by_hand(stack: Stack, config, state, *words):
-    """What `rigctl manual` answers."""
+    """What `rigctl device` answers."""
     verb, *rest = words
     done = stack.rigctl("manual", verb, config, *rest, "--state", state, "--json", *stack.sim.options, state=state)
     assert done.wait() == 0, done.said

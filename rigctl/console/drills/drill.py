@@ -1,4 +1,4 @@
-"""`rigctl drill`: twelve faults on the owner's rig, and how long it takes each time until everything is safe.
+"""`rigctl tools drill`: twelve faults on the owner's rig, and how long it takes each time until everything is safe.
 
 The person does what no program can, and says when. Nothing moves before the person has said that motors, pumps and
 heaters are without power. However a fault or the drill ends, its campaign ends, too, and the rig is confirmed safe.
@@ -46,7 +46,7 @@ MENDED_S: Final = 120.0
 MEND: Final = "Put {} back as it was; then press Enter"
 CUT: Final = (
     "Cut the power of this computer, and take the time until everything stands still: by a timer relay, a watchdog, or "
-    "not at all. Then start it, and call `rigctl drill` again"
+    "not at all. Then start it, and call `rigctl tools drill` again"
 )
 HELD: Final = "holding"
 """The campaign's phase while everything is safe and a fault lasts."""
