@@ -10,10 +10,11 @@ from contextlib import closing
 import pytest
 import structlog
 
+from rigctl import logs
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.status import StatusFold
-from rigctl.console import output, sink
+from rigctl.console import output
 from rigctl.console.journals import _cell
 from rigctl.console.output import console, print_fields, screen_class
 from rigctl.core.advice.rule import Setting
@@ -138,7 +139,7 @@ def test_a_log_is_told_text(terminal, monkeypatch):
     monkeypatch.setattr("sys.stderr", stream)
     before = structlog.get_config()
     try:
-        sink.configure_logs()
+        logs.configure_logs()
         structlog.get_logger().error("alarm", message=f"{EVERYTHING}\nforged")
     finally:
         structlog.configure(**before)

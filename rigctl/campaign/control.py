@@ -19,12 +19,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from rigctl import system
 from rigctl.campaign.lock import UNKNOWN, holder, peer
 from rigctl.errors import RigctlError, UsageError, reason
 from rigctl.flaws import Flaw, got
+from rigctl.logs import logger
 from rigctl.people import barred, person
 from rigctl.printable import one_line
 
@@ -170,7 +169,7 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
         listening = _listen(directory)
     except OSError as error:
         # A file system without sockets is no reason not to run; signals still end the campaign.
-        structlog.get_logger("rigctl.campaign").warning("no control socket", directory=str(directory), error=str(error))
+        logger("rigctl.campaign").warning("no control socket", directory=str(directory), error=str(error))
         yield
         return
     server = await asyncio.start_unix_server(talk, sock=listening, limit=MAX_REQUEST_BYTES)
@@ -208,7 +207,7 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
 async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:
     """Refuse a stranger, and have it kept once: nobody fills the journal by asking again."""
     who = person(uid)
-    structlog.get_logger("rigctl.campaign").warning("refused", who=who, what="the control socket")
+    logger("rigctl.campaign").warning("refused", who=who, what="the control socket")
     if uid not in known and "note" in verbs:
         known.add(uid)
         note = {"verb": "note", "act": "denied", "who": who, "argument": "the control socket", "outcome": "refused"}

@@ -15,8 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import CampaignPart, Desk, ServiceManager, StopRequest
@@ -43,6 +41,7 @@ from rigctl.campaign.trial import State
 from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
 from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
+from rigctl.logs import logger
 from rigctl.rig.clocks import Clock, epoch
 from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.rig import Rig
@@ -173,7 +172,7 @@ class Session:
         manual = shared.part(Manual, self.care, lambda: _no_hands(self), lambda: _objections(self))
         ends = self.stop_after_trial, self.go_safe, lambda why: self.runner.break_off(BY_A_PERSON, why, "hold")
         self.acts = shared.part(Requests, *ends, manual, self.runner.trials.tell_of_outcome)
-        self._log = structlog.get_logger("rigctl.campaign")
+        self._log = logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
         self._was_left_safe = self._untouched = self.past_is_settled = False

@@ -12,14 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import structlog
-
 from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded
 from rigctl.campaign.journal.alarms import AlarmKey
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.logs import logger
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, News
@@ -43,7 +42,7 @@ class Desk(News):
         """What stands of each line, by kind; the first is told of, the others under it."""
         self._journal = journal
         self._listener = listener
-        self._log = structlog.get_logger("rigctl.campaign")
+        self._log = logger("rigctl.campaign")
 
     def tell(self, event: CampaignEvent) -> None:
         try:

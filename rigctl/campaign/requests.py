@@ -23,7 +23,6 @@ from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.instruments import to_json
 from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.campaign.journal.people import MANUAL, paused_words
-from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.flaws import got
@@ -383,8 +382,3 @@ def _keep_act(journal: Journal, request: Request, argument: str, outcome: str) -
 
 def _reason(what: str, request: Request) -> str:
     return f"{what}: {request.why}" if request.why else what
-
-
-def act_json(act: ActRow) -> Mapping[str, Any]:
-    """Return an act for programs."""
-    return {name: getattr(act, name) for name in ("utc", "who", "verb", "argument", "why", "outcome")}

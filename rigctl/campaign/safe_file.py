@@ -17,12 +17,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-import structlog
-
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
 from rigctl.errors import JournalUnwritable, RigctlError, TrialsStopped, in_words, reason
 from rigctl.files import own, whole
+from rigctl.logs import logger
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.dose_log import DoseLog, Unanswered
 from rigctl.rig.limits import ActuatorLimits
@@ -193,7 +192,7 @@ async def until_confirmed(
     """
     if report.ok:
         return report
-    kind, source, log = "unconfirmed", "safe state", structlog.get_logger("rigctl.campaign")
+    kind, source, log = "unconfirmed", "safe state", logger("rigctl.campaign")
     news.stands(source, f"{what}: {standing(report)}", kind=kind)
     pause_s, told_s = FIRST_RETRY_S, time.monotonic()
     while not report.ok:
@@ -251,7 +250,7 @@ def go_safe(devices: Sequence[Driven], speedup: float, signals: Signals | None =
 
 class _Logged(News):
     def alarm(self, alarm: Alarm) -> None:
-        structlog.get_logger("rigctl.campaign").error(alarm.message)
+        logger("rigctl.campaign").error(alarm.message)
 
 
 async def _until_confirmed(rig: Rig, report: SafeReport, signals: Signals) -> SafeReport:

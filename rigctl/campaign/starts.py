@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.safe_file import NOBODY, of_rig, put, write
 from rigctl.errors import JournalError, counted
+from rigctl.logs import logger
 from rigctl.rig.places import Seen
 from rigctl.rig.spec import RigSpec, StartsSpec
 
@@ -129,7 +128,7 @@ class Word:
         try:
             await self._write(driven=False)
         except JournalError as error:  # the next start goes safe once more, which does no harm
-            structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
+            logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
 
     async def _write(self, *, driven: bool) -> None:
         content = of_rig(self._spec, self._seen, driven=driven)

@@ -30,6 +30,18 @@ from rigctl.codec import plain, typed
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError
 
+ENDINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "budget": "the budget is spent",
+        "finished": "no further trial is worth its cost",
+        "trials": "as many trials as asked for are done",
+        "stopped": "a person ended it",
+        "abandoned": "a person ended it in mid-trial",
+        "interlock": "the watch ended it",
+    }
+)
+AGAIN = "`rigctl run`, or `rigctl operate` if that was in production,"
+"""What goes on: a campaign that does where production died explores, at the budget's cost."""
 STEPS: Final[Mapping[State, str]] = MappingProxyType(
     {
         State.LOOKING: "decide",
@@ -42,6 +54,11 @@ STEPS: Final[Mapping[State, str]] = MappingProxyType(
 """What is done in a state once what has a known end is over."""
 LOOKING: Final = "looking"
 """What stands for the policy's phase while nothing is decided yet."""
+
+
+def ending(why: str) -> str:
+    """Say why a campaign has ended; an error says so itself."""
+    return ENDINGS.get(why, why)
 
 
 @dataclass(frozen=True, slots=True)

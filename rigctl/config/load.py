@@ -108,7 +108,6 @@ def load_text(
     registry: Registry | None = None,
     *,
     to_run: bool = False,
-    costs: bool = True,
 ) -> LoadedConfig:
     """Check and convert a configuration.
 
@@ -118,7 +117,6 @@ def load_text(
         overrides: what the command line changes.
         registry: where drivers come from; default: the installed ones.
         to_run: also refuse what no rig should be run with; a past campaign is looked at, and a rig made safe, without.
-        costs: foretell what trials cost; only who decides, or shows it, needs that.
 
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.
@@ -133,7 +131,7 @@ def load_text(
     rig = with_windows(context, build_rig(context), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem)
-    if costs and problem is not None and not context.findings:
+    if problem is not None and not context.findings:
         problem = dataclasses.replace(problem, forecast_costs=by_control_set(rig, problem))
     if to_run and problem is not None:
         check_budget(context, rig, problem)
@@ -159,6 +157,16 @@ def load_text(
         plausible=build_plausible(context),
         warnings=findings.warnings,
     )
+
+
+def load_rig(text: str, path: Path) -> RigSpec:
+    """Return the rig of a configuration, for who neither decides nor tells what trials cost. Errors as `load_text`."""
+    document, mistakes = whole_document(text, path)
+    findings = Findings(document, mistakes)
+    context = _context(document, findings, path.parent, Registry.installed(), to_run=False)
+    rig = with_windows(context, build_rig(context), build_problem(context))
+    findings.raise_any()
+    return rig
 
 
 def _context(document: Document, findings: Findings, folder: Path, registry: Registry, *, to_run: bool) -> CheckContext:

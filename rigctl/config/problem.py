@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, VariableSection
 from rigctl.config.shape import missing
-from rigctl.core.asking import OFF_GRID
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal
 from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
-from rigctl.core.experiment.space import MOST_STEPS, Space, Variable, last_level
+from rigctl.core.experiment.space import MOST_STEPS, OFF_GRID, Space, Variable, last_level
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, got
 from rigctl.rig.spec import OutcomeSpec

@@ -73,7 +73,7 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    from rigctl.console.sink import configure_logs
+    from rigctl.logs import configure_logs
 
     configure_logs(debug=debug)
 
@@ -174,14 +174,15 @@ def _shown(loaded: LoadedConfig, directory: Path, *, serve: bool, json: bool) ->
 @app.command()
 def status(here: Here, *, watch: Watch = False, json: AsJson = False) -> Answer | None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query
-    from rigctl.console import watch as watching
+    from rigctl.console import standing
 
     if watch:
+        from rigctl.console import watch as watching
+
         watching.watch(here.directory, console(), json=json)
         return None
-    answer = query.status(here.directory)
-    return Answer(answer if json else watching.for_people(answer), None, after_status(answer, here.config, here.state))
+    answer = standing.status(here.directory)
+    return Answer(answer if json else standing.for_people(answer), None, after_status(answer, here.config, here.state))
 
 
 @app.command()

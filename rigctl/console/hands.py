@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 import typer
 
 from rigctl.campaign import control, daemon
@@ -32,6 +31,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.errors import GuardRefused, NoAnswer, RigctlError, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import DURATION, VOLUME, Kind
+from rigctl.logs import logger
 from rigctl.page.campaign import campaign_spec
 from rigctl.people import this_person
 from rigctl.rig.by_hand import check_able
@@ -154,7 +154,7 @@ def alone(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
             try:
                 answers.append(await session.acts.manual.act(asked, this_person(), why))
                 if session.rig.hands.driven:
-                    structlog.get_logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
+                    logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
                 while session.rig.hands.driven:
                     await session.watchman.next_round()
             except RigctlError as error:
@@ -203,7 +203,7 @@ def _refuse_beforehand(spec: RigSpec, wiring: Wiring, asked: HandOperation) -> N
 
 def _tell(event: CampaignEvent) -> None:
     if isinstance(event, AlarmRaised) and event.alarm.severity >= Severity.MAJOR:
-        structlog.get_logger("rigctl.manual").error(f"{event.alarm.source}: {event.alarm.message}")
+        logger("rigctl.manual").error(f"{event.alarm.source}: {event.alarm.message}")
 
 
 def reset(directory: Path) -> Mapping[str, Any]:

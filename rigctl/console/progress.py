@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
-import structlog
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -26,6 +25,7 @@ from rigctl.core.advice.explain import phase_word
 from rigctl.core.experiment.money import to_units
 from rigctl.core.multi_objective.trade_off import non_dominated
 from rigctl.errors import counted
+from rigctl.logs import logger
 from rigctl.page.shown import ShownLabels
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
@@ -204,7 +204,7 @@ def _beside(show: events.Listener, console: Console) -> Iterator[events.Listener
         try:
             show(event)
         except Exception:  # a display that fails must not stop the rig (fault 46)
-            log = structlog.get_logger("rigctl.console")
+            log = logger("rigctl.console")
             log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
             raise
 

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from rigctl.campaign import control
 from rigctl.campaign.acts import changes
-from rigctl.campaign.answered import given
-from rigctl.campaign.instruments import as_last_known
-from rigctl.campaign.journal import Reader, open_reader
-from rigctl.campaign.journal.alarms import worst
-from rigctl.campaign.journal.glance import BY_HAND
-from rigctl.campaign.journal.rows import ByHand, CampaignRow, TrialRow
+from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
-from rigctl.campaign.requests import act_json
-from rigctl.campaign.trial import State
 from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.benches.suggest import sentences
@@ -30,138 +17,11 @@ from rigctl.core.advice import aftermath
 from rigctl.core.advice.aftermath import CameOf
 from rigctl.core.advice.flips import Counterfactuals
 from rigctl.core.counterfactuals import shown
-from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.policy import Proposal
-from rigctl.core.multi_objective.trade_off import hypervolume, non_dominated, reference_point
-from rigctl.errors import JournalError, RigctlError, UsageError, counted
-from rigctl.page.campaign import campaign_spec, configured
+from rigctl.errors import UsageError, counted
+from rigctl.page.campaign import campaign_spec
 from rigctl.rig.registry import DriverInfo
-from rigctl.text import shown_set, shown_unit, told_utc
-
-LAST_ACTS = 5
-
-
-def status(directory: Path) -> Mapping[str, Any]:
-    """Return what a running campaign says of itself, else what its journal says.
-
-    Raises:
-        UsageError: there is no campaign here.
-        JournalError: the journal cannot be read.
-    """
-    try:
-        told = control.ask(directory, "status")
-    except UsageError:  # nobody is running it
-        told = None
-    if told is not None:
-        return {"running": True, **told, **_front(directory)}
-    with open_reader(directory) as reader:
-        row, trials = reader.campaign(), reader.trials()
-        runs = [start for start in reader.starts() if start.ended not in BY_HAND]
-        last, trip = trials[-1] if trials else None, reader.trips.latched()
-        return {
-            "running": False,
-            "rig": row.rig,
-            "currency": row.currency,
-            "trials": sum(t.state.charged for t in trials),
-            "spent": to_units(row.spent),
-            "budget": to_units(row.budget),
-            **({"production": {"batches": row.batches, "spent": to_units(row.operated)}} if row.batches else {}),
-            "alarms": len(reader.alarms.rows()),
-            "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
-            **({"ended": runs[-1].ended} if runs else {}),
-            **({} if trip is None else {"tripped": f"{told_utc(trip.utc)}: {trip.reason}"}),
-            **_found(reader, row, trials, directory),
-            **_awaited(trials),
-            **_people(reader, trials),
-            **_alarms(reader),
-            **_upkeep(reader, directory),
-        }
-
-
-def _found(reader: Reader, row: CampaignRow, trials: Sequence[TrialRow], directory: Path) -> Mapping[str, Any]:
-    """Return what was found so far: what was measured best, and what was answered last."""
-    found, answer = _measured_best(row, trials), given(directory, reader.people.last_correction())
-    return {**found, **({} if answer is None else {"answer": {"told": answer.told, "trial": answer.trial}})}
-
-
-def _measured_best(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Return the best that a journal has measured, without its configuration: a trial; of several outcomes a front."""
-    known = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided]
-    if json.loads(campaign.identity.get("further_outcomes", "[]")):
-        return _measured_front(campaign, known)
-    sign = 1.0 if json.loads(campaign.identity["outcome.maximise"]) else -1.0
-    best = max(known, key=lambda t: sign * (t.outcome or 0.0), default=None)
-    if best is None:
-        return {}
-    unit = json.loads(campaign.identity.get("outcome.unit", '""'))
-    which = {"trial": best.trial, "control_set": best.control_set}
-    return {"best_trial": {**which, "outcome": best.outcome, "name": campaign.outcome, "unit": unit}}
-
-
-def _measured_front(campaign: CampaignRow, known: Sequence[TrialRow]) -> Mapping[str, Any]:
-    further = json.loads(campaign.identity["further_outcomes"])
-    rows = [t for t in known if len(t.further) == len(further)]
-    if not rows:
-        return {}
-    names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one
-    first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}
-    signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
-    floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
-    values = signs * np.array([[t.outcome, *t.further.values()] for t in rows], dtype=float)
-    kept = np.flatnonzero(non_dominated(values))
-    volume = hypervolume(values, reference_point(values, signs * floors))
-    return {"pareto_trials": [rows[i].trial for i in kept], "hypervolume": volume}
-
-
-def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Return the trials whose outcome is still to come, if there are any, and when the first of them is due."""
-    found = {row.trial: row.awaited for row in trials if row.state is State.AWAITING}
-    due = min((one.due_utc for one in found.values() if one is not None), default=None)
-    return {"awaiting": list(found), "first_due": None if due is None else told_utc(due)} if found else {}
-
-
-def _front(directory: Path) -> Mapping[str, Any]:
-    """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
-    try:
-        with open_reader(directory) as reader:
-            trials = reader.trials()
-            beside = {**_awaited(trials), **_people(reader, trials), **_alarms(reader)}
-            return {**_found(reader, reader.campaign(), trials, directory), **beside}
-    except (UsageError, JournalError):
-        return {}
-
-
-def _alarms(reader: Reader) -> Mapping[str, Any]:
-    """Say how many alarms stand, and which is the worst; nothing while none does."""
-    found = reader.alarms.folded().shown(reader.alarms.now_s(), datetime.now(UTC).isoformat())
-    first = worst(found)
-    if first is None:
-        return {}
-    told = f"{first.source}: {first.message} (alarm {first.alarm}, {counted(first.count, 'time')})"
-    standing = sum(alarm.standing for alarm in found)
-    return {"standing_alarms": standing, "worst_alarm": f"{first.severity.name} {told}"}
-
-
-def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:
-    """Return what is known of the instruments, and who has paused it; nothing of it where there is none."""
-    paused = reader.people.pause()
-    try:
-        known = as_last_known(reader, configured(reader.campaign(), directory, costs=False).rig)
-    except RigctlError:  # the configuration does not hold any more
-        known = []
-    return {name: found for name, found in (("paused", paused), ("upkeep", known)) if found}
-
-
-def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """Count the trials that people did or corrected, and name what they did last; what there is none of is left out."""
-    counts = {
-        "done_by_hand": sum(t.origin == "manual" and not t.imported for t in trials),
-        "imported": sum(t.imported for t in trials),
-        "void": sum(t.voided for t in trials),
-        "amended": sum(any(c.kind == "amend" for c in t.corrected) for t in trials),
-    }
-    last = [act_json(act) for act in reader.people.acts()[-LAST_ACTS:]]
-    return {name: found for name, found in {**counts, "acts": last}.items() if found}
+from rigctl.text import shown_set, shown_unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import structlog
-
 from rigctl.campaign import daemon
 from rigctl.campaign.desk import notify
 from rigctl.campaign.events import CampaignEvent, CampaignResult, CampaignStarted, batched
@@ -34,6 +32,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import PolicyError, UsageError, counted
 from rigctl.flaws import Flaw, got
+from rigctl.logs import logger
 from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec, configured
@@ -118,7 +117,7 @@ def conducted(
     factory = rig_factory(loaded, clock)
     wide = "; ".join(filter(None, open_to_others(directory)))
     if wide:
-        structlog.get_logger("rigctl.console").warning(wide)
+        logger("rigctl.console").warning(wide)
     setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)
     with unseen_by_others(), telling_people(setup, clock) as people, watching(loaded, console) as show:
 
@@ -142,7 +141,7 @@ def _keep_profiles(loaded: LoadedConfig, directory: Path) -> None:
         keep_own(loaded.document, loaded.path.parent, directory)
     except OSError as error:
         what = f"{directory}: the profiles beside {loaded.path} cannot be copied there ({error}); keep them"
-        structlog.get_logger("rigctl.console").warning(what)
+        logger("rigctl.console").warning(what)
 
 
 def to_json(outcome: Ended) -> Mapping[str, Any]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.lock import campaign_here, end_campaign
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, recognisable, standing
 from rigctl.console.options import STATES, require_devices, require_linux
 from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
+from rigctl.logs import logger
 from rigctl.people import this_person
 from rigctl.rig.values import SafeReport
 from rigctl.signals import NO_SECOND, Signals
@@ -79,7 +78,7 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
 
     Whatever else is wrong is told later: this never keeps anybody from starting.
     """
-    log = structlog.get_logger("rigctl.console")
+    log = logger("rigctl.console")
     try:
         left = _left_driven(config, state)
     except RigctlError as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import select
 import sys
@@ -18,12 +17,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TextIO, TypeVar
-
-import structlog
+from typing import Generic, TextIO, TypeVar
 
 from rigctl.errors import counted
-from rigctl.printable import printable_values
 
 T = TypeVar("T")
 
@@ -167,23 +163,3 @@ def _lost_words(count: int) -> str:
 def _lost_record(count: int) -> str:
     record = {"event": "messages lost: nobody read them", "count": count, "level": "warning"}
     return _lost_words(count) if sys.__stderr__ is not None and sys.__stderr__.isatty() else json.dumps(record) + "\n"
-
-
-def configure_logs(*, debug: bool = False) -> None:
-    terminal = sys.stderr.isatty()
-    level = logging.DEBUG if debug else logging.WARNING if terminal else logging.INFO
-    render: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([] if terminal else [structlog.processors.dict_tracebacks]),
-            printable_values,
-            render,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        # looked up for every line: the live display puts its own stream in the place of standard error
-        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
-        cache_logger_on_first_use=False,
-    )

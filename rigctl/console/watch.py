@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-from rigctl.campaign.instruments import said_of, wrong_with
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.status import Status, asked
 from rigctl.config.load import load_text
-from rigctl.console import progress, query
-from rigctl.console.output import number, print_fields, print_json_line, redraws
+from rigctl.console import progress
+from rigctl.console.output import print_fields, print_json_line, redraws
 from rigctl.console.progress import Board
-from rigctl.errors import UsageError, counted
-from rigctl.page.words import AGAIN, ending
+from rigctl.console.standing import for_people, status
+from rigctl.errors import UsageError
 from rigctl.rig.values import Alarm
-from rigctl.text import set_label, settings, shown_unit, told_utc
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,98 +27,6 @@ EVERY_S = 1.0
 """Wall seconds between two questions."""
 LINE_EVERY_S = 60.0
 """Wall seconds after which a pipe gets a line although no new step has begun."""
-NAMES: Mapping[str, str] = {
-    "pareto_trials": "trials that no other beats in every outcome",
-    "hypervolume": "hypervolume, measured",
-    "alarms": "alarms so far",
-    "first_due": "first outcome due",
-}
-ORDER = ("rig", "running", "ended", "tripped", "phase", "spent", "last_trial", "best_trial", "answer")
-"""What people read first."""
-NOT_SAID = f"unknown: it was killed, or is only starting; {AGAIN} makes everything safe first, then goes on"
-FOR_PROGRAMS = ("ok", "pid", "speedup", "watch", "buses", "decision_s", "currency", "budget", "trials")
-
-
-def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Put a status in words, the most important first; what there is none of is left out."""
-    words = {name: status[name] for name in ORDER if name in status}
-    words |= {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
-    if status.get("running", True):
-        words |= _running(Status.of(status))
-    if words.get("phase") == "running":
-        del words["phase"]
-    words |= {name: say(status) for name, say in SAID.items() if status.get(name) is not None or name in words}
-    if "upkeep" in words:
-        words |= _instruments(words.pop("upkeep"))
-    return {name: told for name, told in words.items() if told or told is False}
-
-
-def _spent(status: Mapping[str, Any]) -> str:
-    if status["spent"] is None:
-        return ""
-    amount = f"{status['spent']:.2f} of {status['budget']:.2f} {status['currency']}"
-    return f"{amount}, {counted(status['trials'], 'trial')}"
-
-
-def _ended(status: Mapping[str, Any]) -> str:
-    return NOT_SAID if status["ended"] is None else ending(status["ended"])
-
-
-def _last(status: Mapping[str, Any]) -> str:
-    last = status["last_trial"]
-    return "" if last is None else f"{last['trial']}, {last['state'].lower()}"
-
-
-def _best(status: Mapping[str, Any]) -> str:
-    best = status["best_trial"]
-    outcome = f"{best['name']} {number(best['outcome'])} {shown_unit(best['unit'])}".rstrip()
-    return f"{best['trial']}, {set_label(best['control_set'])}: {outcome}"
-
-
-def _answer(status: Mapping[str, Any]) -> str:
-    told, trial = status["answer"]["told"], status["answer"]["trial"]
-    return f"{told} (as of trial {trial})"
-
-
-def _acts(status: Mapping[str, Any]) -> str:
-    return "; ".join(map(_act, status["acts"]))
-
-
-SAID: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
-    "ended": _ended,
-    "spent": _spent,
-    "last_trial": _last,
-    "best_trial": _best,
-    "answer": _answer,
-    "acts": _acts,
-}
-"""How people are told what programs get in parts."""
-
-
-def _running(status: Status) -> Mapping[str, Any]:
-    """Put in words how a campaign that runs stands."""
-    words: dict[str, Any] = {"readings": progress.readings_words(status.readings)}
-    trial = status.trial
-    if trial is None:
-        return words
-    units = {name: seen.unit for name, seen in status.readings.items()}
-    chosen = f": control {set_label(trial.control_set)} at {settings(trial.setpoints, units)}"
-    chosen = chosen if trial.control_set else ""  # while it looks nothing is chosen
-    doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in trial.doses.items())
-    said = f"{trial.trial} {trial.phase}{chosen}; {progress.step_words(trial, status.speedup)}"
-    return {"trial": said, "doses": "; ".join(doses), "why": trial.reason, **words}
-
-
-def _act(act: Mapping[str, Any]) -> str:
-    """Say what somebody did, e.g. `2026-03-01 12:00 Anna: stop (enough), ends after the trial under way`."""
-    did = f"{told_utc(act['utc'])} {act['who']}: {act['verb']} {act['argument']}".rstrip()
-    return did + (f" ({act['why']})" if act["why"] else "") + (f", {act['outcome']}" if act["outcome"] else "")
-
-
-def _instruments(upkeep: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
-    """Return a sentence per instrument of whose upkeep something is known."""
-    found = {entry["device"]: "; ".join((*said_of(entry), *wrong_with(entry))) for entry in upkeep}
-    return {name: text for name, text in found.items() if text}
 
 
 def watch(directory: Path, console: Console, *, json: bool = False) -> None:
@@ -146,7 +52,7 @@ def watch(directory: Path, console: Console, *, json: bool = False) -> None:
         )
         for answer in chain((first,), answers):
             draw(_taken(board, reader, answer))
-    print_fields(for_people(query.status(directory)))
+    print_fields(for_people(status(directory)))
 
 
 def _answers(directory: Path) -> Iterator[Status]:

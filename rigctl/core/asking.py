@@ -18,6 +18,7 @@ from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.natural import belief, present
 from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.space import OFF_GRID
 from rigctl.errors import PolicyError
 
 BUDGET_SPENT = "the budget is spent"
@@ -95,10 +96,6 @@ def play(
         decisions.append(Decided(proposal, state, timer() - began))
         history = history.append(replace(observe(proposal), look=asked.look))
     return Played(problem, history, tuple(decisions), finished, seed)
-
-
-OFF_GRID = 1e-9
-"""More than this, as a share of the range, is no rounding error."""
 
 
 def next_proposal(

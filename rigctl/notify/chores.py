@@ -20,7 +20,7 @@ from rigctl.campaign.journal.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, at_one_instant
 from rigctl.campaign.lock import campaign_here
-from rigctl.campaign.status import Status, answered
+from rigctl.campaign.status import Status, answered, ending
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, counted
 from rigctl.files import whole
@@ -28,7 +28,7 @@ from rigctl.notify.setup import Setup
 from rigctl.notify.texts import SEVERITIES
 from rigctl.page.facts import gather
 from rigctl.page.shown import Facts
-from rigctl.page.words import ending, number
+from rigctl.page.words import number
 from rigctl.plugins import need
 from rigctl.rig.protocols import Severity
 from rigctl.text import shown_set, told_utc

@@ -8,8 +8,8 @@ from datetime import datetime, tzinfo
 from typing import Final, Literal
 
 from rigctl.campaign.journal.alarms import AlarmState
+from rigctl.campaign.status import AGAIN, ENDINGS
 from rigctl.errors import counted
-from rigctl.page.words import AGAIN, ENDINGS
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 

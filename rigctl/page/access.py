@@ -22,14 +22,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import structlog
-
 from rigctl import system
 from rigctl.campaign import control
 from rigctl.campaign.lock import make_directory
 from rigctl.errors import RigctlError, UsageError
 from rigctl.files import own, whole
 from rigctl.flaws import got
+from rigctl.logs import logger
 
 FILE_NAME = "tokens.json"
 PREFIX = "rigctl-"
@@ -274,7 +273,7 @@ class Audit:
 
     def denied(self, address: str, what: str) -> None:
         """Note that somebody at this address was refused; returns at once."""
-        structlog.get_logger("rigctl.page").warning("refused", address=address, what=what)
+        logger("rigctl.page").warning("refused", address=address, what=what)
         self._tries += 1
         self._last = address
         if self._waiting is None or self._waiting.done():
@@ -320,4 +319,4 @@ def _write(directory: Path, entry: Mapping[str, str]) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(line)
     except OSError as error:
-        structlog.get_logger("rigctl.page").error("not kept", error=str(error), **entry)
+        logger("rigctl.page").error("not kept", error=str(error), **entry)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-import structlog
-
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.rows import CampaignRow
 from rigctl.campaign.spec import CampaignSpec
@@ -16,6 +14,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.config.units import Units
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.errors import RigctlError
+from rigctl.logs import logger
 
 
 def configured(
@@ -25,11 +24,8 @@ def configured(
     file: Path | None = None,
     *,
     to_run: bool = False,
-    costs: bool = True,
 ) -> LoadedConfig:
     """Return the configuration in `file`, else the one last started with; seed and budget are as they are now.
-
-    `costs` as of `load_text`, where there is no `file`.
 
     Raises:
         ConfigError: it does not hold any more.
@@ -39,7 +35,7 @@ def configured(
     overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
     if file is not None:
         return load(file, overrides, to_run=to_run)
-    return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides, costs=costs)
+    return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
@@ -73,6 +69,6 @@ class Configured:
             try:
                 self._loaded = configured(row, directory)
             except RigctlError as error:
-                log = structlog.get_logger("rigctl.page")
+                log = logger("rigctl.page")
                 log.warning("the configuration does not hold any more; limits are not shown", error=str(error))
         return self._loaded

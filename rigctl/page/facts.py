@@ -21,7 +21,7 @@ from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
 from rigctl.campaign.journal.rows import ActRow, AlarmRow, CampaignRow, DoseRow, EventRow, StartRow, TrialRow
-from rigctl.campaign.status import Status
+from rigctl.campaign.status import Status, ending
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.explain import sentence
@@ -45,7 +45,6 @@ from rigctl.page.shown import (
     WorstStanding,
 )
 from rigctl.page.trial_now import trial_now
-from rigctl.page.words import ending
 from rigctl.text import Names, settings, shown_name, shown_set, shown_unit
 
 RECENT = 10

@@ -22,13 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-import structlog
-
 from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.campaign.journal.reader import Stamp, at_one_instant, file_number, stamp
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
 from rigctl.errors import RigctlError, UsageError
+from rigctl.logs import logger
 from rigctl.page.campaign import Configured, configured
 from rigctl.page.facts import gather
 from rigctl.page.render import page, sections
@@ -162,10 +161,10 @@ class Gatherer:
         except UsageError as error:
             return Shown(before.version, trouble=str(error), file=file)
         except RigctlError as error:
-            structlog.get_logger("rigctl.page").warning("the journal cannot be shown", error=str(error))
+            logger("rigctl.page").warning("the journal cannot be shown", error=str(error))
             return Shown(before.version, trouble=str(error), file=file)
         except Exception as error:  # noqa: BLE001 - a mistake of ours, or a plug-in's; the next look may do better
-            structlog.get_logger("rigctl.page").error("the journal cannot be shown", exc_info=True)
+            logger("rigctl.page").error("the journal cannot be shown", exc_info=True)
             trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not concerned."
             return Shown(before.version, trouble=trouble, file=file)
 
@@ -236,7 +235,7 @@ class Gatherer:
             try:
                 self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))
             except Exception:  # noqa: BLE001 - the page goes on with what it showed before
-                structlog.get_logger("rigctl.page").error("what the model says cannot be shown", exc_info=True)
+                logger("rigctl.page").error("what the model says cannot be shown", exc_info=True)
 
 
 # What needs the model, in a process of its own ------------------------------------------------------------------------
@@ -270,10 +269,10 @@ class ProcessScholar:
                 self._last = await loop.run_in_executor(pool, flipped_now, self._directory, found)
                 yield self._last
         except (RigctlError, BrokenProcessPool) as error:
-            log, why = structlog.get_logger("rigctl.page"), str(error)
+            log, why = logger("rigctl.page"), str(error)
             log.warning("what the model says is not shown", error=why)
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
-            structlog.get_logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
+            logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
             why = f"{type(error).__name__}: {error}"
         else:
             return

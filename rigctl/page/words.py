@@ -8,6 +8,7 @@ from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 
 from rigctl.campaign.journal.alarms import AlarmState
+from rigctl.campaign.status import AGAIN, ending
 from rigctl.core.advice.answer import WayToRun, answer_of
 from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import Recommendation
@@ -16,18 +17,6 @@ from rigctl.errors import counted
 from rigctl.page.shown import Facts, SetFact, ShownLabels, Study, Why
 from rigctl.text import in_full, joined, plus_minus, shown_name, shown_set, shown_value, words_of
 
-ENDINGS: Mapping[str, str] = MappingProxyType(
-    {
-        "budget": "the budget is spent",
-        "finished": "no further trial is worth its cost",
-        "trials": "as many trials as asked for are done",
-        "stopped": "a person ended it",
-        "abandoned": "a person ended it in mid-trial",
-        "interlock": "the watch ended it",
-    }
-)
-AGAIN = "`rigctl run`, or `rigctl operate` if that was in production,"
-"""What goes on: a campaign that does where production died explores, at the budget's cost."""
 STILL: Mapping[str, str] = MappingProxyType(
     {
         "not running": f"Nobody looks after the rig. {AGAIN} makes everything safe first, then goes on.",
@@ -43,11 +32,6 @@ SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
 )
 """Sign and word of an alarm's severity: its colour never stands alone."""
-
-
-def ending(why: str) -> str:
-    """Say why a campaign has ended; an error says so itself."""
-    return ENDINGS.get(why, why)
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import structlog
-
+from rigctl.logs import logger
 from rigctl.rig.bus import BusTiming
 from rigctl.rig.by_hand import Hands
 from rigctl.rig.clocks import Clock
@@ -205,7 +204,7 @@ class Rig:
         self._imposer.driven.clear()
         report = await drive_safe(self.spec, self._wiring, self.guard)
         took = {"took_s": time.monotonic() - began_s, "reached": report.reached, "failed": dict(report.failed)}
-        structlog.get_logger("rigctl.rig").info("went safe", **took)
+        logger("rigctl.rig").info("went safe", **took)
         told = by_line(report.failed, self._wiring.handles)
         for source, (_, why) in told.items():
             if source not in self._unsafe:  # one alarm, not one per attempt

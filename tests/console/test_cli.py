@@ -71,11 +71,12 @@ def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path
 
 @pytest.mark.slow
 def test_checking_a_rig_loads_neither_all_units_nor_what_learns():
-    """`rigctl check` takes the usual units from a table, and leaves journal, advice and services alone."""
+    """`rigctl check` takes the usual units from a table, and needs no SciPy, log, journal, advice or service."""
     heavy = (
         "pint",
         "sklearn",
-        "scipy.optimize",
+        "scipy",
+        "structlog",
         "apprise",
         "urllib.request",
         "sqlite3",

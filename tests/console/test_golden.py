@@ -20,9 +20,10 @@ from rigctl.campaign import events
 from rigctl.campaign.events import CampaignResult
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig, load_text
-from rigctl.console import cli, output, progress, run, watch
+from rigctl.console import cli, output, progress, run
 from rigctl.console.progress import Board
 from rigctl.console.run import Ended
+from rigctl.console.standing import for_people
 from rigctl.core.advice.recommend import Option, Recommendation
 from rigctl.core.advice.worth import Gain, Lesson, Reference, Worth
 from rigctl.core.experiment.policy import Proposal
@@ -209,7 +210,7 @@ def test_a_status_puts_the_trial_under_way_in_words(golden):
     readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
     answer = {"running": True, **board(7).now.to_json(), "speedup": 60.0, "readings": readings}
     assert answer["trial"]["step_left_s"] == 7100.0
-    words = watch.for_people(answer)
+    words = for_people(answer)
     golden(words["trial"])
     golden(words["doses"])
     golden(words["readings"])
@@ -221,7 +222,7 @@ def test_a_status_puts_the_trial_under_way_in_words(golden):
         "step": "decide",
         "step_left_s": None,
     }
-    looking = watch.for_people({**answer, "trial": {**answer["trial"], **nothing}})
+    looking = for_people({**answer, "trial": {**answer["trial"], **nothing}})
     golden(looking["trial"])
     assert "why" not in looking
 

@@ -13,7 +13,7 @@ from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State, undecided
-from rigctl.console.watch import for_people
+from rigctl.console.standing import for_people
 from rigctl.core.experiment.history import History
 from rigctl.notify.chores import Looker, summary_of
 from rigctl.page.facts import _money, gather, price_interval

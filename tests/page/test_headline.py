@@ -11,7 +11,7 @@ from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State, undecided
-from rigctl.console.watch import for_people
+from rigctl.console.standing import for_people
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.notify.texts import Words

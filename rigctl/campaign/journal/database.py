@@ -9,8 +9,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import structlog
-
 from rigctl.campaign.journal.integrity import (
     APPLICATION_ID,
     Damage,
@@ -33,6 +31,7 @@ from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.rows import VERSION
 from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalUnwritable, JournalVersion, UsageError
+from rigctl.logs import logger
 
 T = TypeVar("T")
 
@@ -279,7 +278,7 @@ def _connect_without_log(path: Path) -> sqlite3.Connection | None:
     connection = connect(path, "?mode=ro&immutable=1")
     try:
         if lost_its_log(connection, path):
-            structlog.get_logger("rigctl.campaign").warning(_without_log(path))
+            logger("rigctl.campaign").warning(_without_log(path))
             return connection
     except (sqlite3.Error, UnicodeDecodeError):
         pass  # damaged, which is told where it is read as a whole; or a daemon is just making it

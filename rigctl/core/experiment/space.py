@@ -15,6 +15,8 @@ from rigctl.flaws import got, require
 from rigctl.text import Names, set_label, shown_set, shown_unit, shown_value
 
 MOST_STEPS = 10**9
+OFF_GRID = 1e-9
+"""More than this, as a share of the range, is no rounding error."""
 """Of a range; no instrument tells so many setpoints apart."""
 
 

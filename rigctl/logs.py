@@ -1,0 +1,49 @@
+"""The log: structlog, loaded and set up when something is first logged, as most commands log nothing."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from rigctl.printable import printable_values
+
+LEVEL = logging.getLogger("rigctl")
+"""Has the level that `configure_logs` sets."""
+
+
+def configure_logs(*, debug: bool = False) -> None:
+    """Log everything, or on a terminal from warnings on, and elsewhere from information on."""
+    LEVEL.setLevel(logging.DEBUG if debug else logging.WARNING if sys.stderr.isatty() else logging.INFO)
+    if "structlog" in sys.modules:
+        _set_up()
+
+
+def logger(name: str) -> Any:
+    """Return the logger of that name."""
+    import structlog  # noqa: PLC0415 - with rich and pygments a tenth of a start
+
+    if not structlog.is_configured():
+        _set_up()
+    return structlog.get_logger(name)
+
+
+def _set_up() -> None:
+    import structlog  # noqa: PLC0415 - as above
+
+    terminal = sys.stderr.isatty()
+    render: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if terminal else [structlog.processors.dict_tracebacks]),
+            printable_values,
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVEL.level),
+        # looked up for every line: the live display puts its own stream in the place of standard error
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
