@@ -23,7 +23,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
-from rigctl.rig.guard import DAY_S
+from rigctl.rig.limits import DAY_S
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_spec
