@@ -57,6 +57,7 @@ def test_the_best_rule_of_one_variable_against_brute_force():
     assert (fixed, brute) == (pytest.approx(1.29, abs=0.01), pytest.approx(1.65, abs=0.01))
 
 
+@pytest.mark.slow
 def test_a_rule_that_chooses_the_set_is_worth_more_than_any_that_does_not():
     """Known values of hartmann3; of readings that do not persist nothing can be had."""
     sets = [(1,), (0, 1), (1, 2)]

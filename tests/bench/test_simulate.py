@@ -67,6 +67,7 @@ def test_the_same_cell_gives_the_same_table():
     assert repr(first) == repr(second)
 
 
+@pytest.mark.slow
 def test_exact_money_buys_the_last_trial():
     """Ten trials of 0.1 fit a budget of 1, which they do not in binary floating point."""
     bench = control_set_problem("hartmann3", "moderate-exact", 0.04, 0)
@@ -75,6 +76,7 @@ def test_exact_money_buys_the_last_trial():
     assert campaign.history.spent == 1_000_000
 
 
+@pytest.mark.slow
 def test_policies_on_one_seed_meet_the_same_chance(hartmann):
     """Initial points, uncontrolled values, noise and cost deviates do not depend on what a policy does."""
     one, other = play(hartmann, InTurn(only=0)), play(hartmann, InTurn(at=0.1, only=1))

@@ -223,6 +223,7 @@ def test_only_seeds_that_both_have_are_compared() -> None:
     assert (last.ours.n, last.best.n) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_published_policy_that_was_not_run_is_told() -> None:
     """The best of those that are there may not be the best there is."""
     ends = {"ours": 0.1, "p": 0.4}

@@ -47,6 +47,7 @@ async def test_when_an_outcome_is_read_is_no_other_in_one_campaign(patient, was,
         await patient.run(spec_with(is_, max_trials=2))
 
 
+@pytest.mark.slow
 async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(patient, golden):
     """Trials go on with both; what comes then is one more correction, and every decision comes out again."""
     spec = spec_with(BY_HAND, max_trials=3)
@@ -162,6 +163,7 @@ async def test_a_campaign_goes_on_in_a_recovered_journal_and_waits_as_before(pat
     assert states == {State.FAILED if late.by == "hand" else State.RECORDED}
 
 
+@pytest.mark.slow
 async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when_it_is_due(patient):
     """What it reads a minute after the trial is not what it would have an hour later; a person can still say it."""
     patient.clock = lambda: Patient(patient.world, speedup=1.0)

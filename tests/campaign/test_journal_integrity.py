@@ -94,14 +94,16 @@ def clean(path):
             other.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flips", [150, pytest.param(500, marks=pytest.mark.nightly)])
 def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, flips):
     """In header, schema, tables and indexes: refused with advice, or read and written as if nothing had been."""
     assert held(path.parent, flips, seed=80) > flips / 20  # the rest is room that nothing has been written to yet
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("campaign", [pytest.param("finished", marks=pytest.mark.slow), "unfinished"])
+@pytest.mark.parametrize("campaign", ["finished", "unfinished"])
 def test_fault_33_a_flipped_bit_of_todays_journal_is_told_or_harmless(tmp_path, campaign):
     """Never a traceback, never another value; the file is kept as it was found. Most of a file is read by nobody."""
     state = unpacked(LEFT / campaign, tmp_path / "state")

@@ -75,6 +75,7 @@ def test_a_write_torn_over_an_older_version_of_its_page_is_no_damage(crashed):
     assert damaged_log(crashed) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flips", [40, pytest.param(400, marks=pytest.mark.nightly)])
 def test_fault_80_one_bit_flipped_anywhere_in_the_log_is_found(crashed, flips):
     """In its header, in the frames' heads, in pages; in the last commit, too. Nothing is written then."""

@@ -49,6 +49,7 @@ def check(directory, spec, kills):
         assert len(recorded) >= TRIALS - kills
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [61, pytest.param(3, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("how", HOW)
 def test_fault_27_killed_while_outcomes_are_awaited(tmp_path, how, step):

@@ -53,6 +53,7 @@ def sound(stage, spec):
         assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
 
 
+@pytest.mark.slow
 async def test_a_campaign_that_was_stopped_early_is_replayed_and_does_not_end_production(stage):
     """No trial is worth its cost from the third outcome on; every decision comes out again from the journal alone."""
     spec = campaign()
@@ -373,9 +374,10 @@ def life(directory, spec, kill_at=None):
     return one_life(live, kill_at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shares", "wish"),
-    [((0.5,), {"full": True}), pytest.param((0.15, 0.5, 0.6, 0.9), {}, marks=pytest.mark.slow)],
+    [((0.5,), {"full": True}), ((0.15, 0.5, 0.6, 0.9), {})],
 )
 async def test_production_that_is_killed_goes_on_with_the_same_rule(tmp_path, shares, wish):
     """Nothing repeated, nothing lost, nothing spent of the budget, every decision recomputed."""

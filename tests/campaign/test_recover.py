@@ -85,6 +85,7 @@ def flips(size, count, seed):
     return [(some.randrange(size if n % 4 else PAGE), some.randrange(8)) for n in range(count)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, pytest.param(60, marks=pytest.mark.nightly)])
 def test_fault_80_a_flipped_bit_is_put_back_or_told(sound, tmp_path, count):  # noqa: F811
     """Anywhere: the new journal holds; most often it is the very same as before the flip."""

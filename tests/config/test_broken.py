@@ -17,7 +17,7 @@ from tests.config.broken.cases import GOLDEN, Case, cases, page, said_of, sectio
 from tests.config.conftest import loaded, loaded_to_run
 from tests.config.texts import BASES, WATCHED
 from tests.golden import LOADER
-from tests.profiles import slow_between, slow_beyond
+from tests.profiles import slow_between
 
 BY_OTHERS = ("meters[0].device: metered in Wh", "devices.ca_valve: range of a switch")
 """Worded by the rig's wiring and by a driver, so far without what is allowed."""
@@ -79,7 +79,8 @@ LATE = ("floor: 0}", "floor: 0, after: 20 h, within: 3 d, max_rate: 1 cm2/day/h,
 WHOLE = {"volume": BASES["volume"], "late": BASES["small"].replace(*LATE), "watched": WATCHED}
 
 
-@pytest.mark.parametrize("base", slow_beyond(1, WHOLE))
+@pytest.mark.slow
+@pytest.mark.parametrize("base", WHOLE)
 def test_one_slip_is_one_mistake(base):
     """What follows from a value that does not hold is told neither beside it nor elsewhere."""
 

@@ -68,6 +68,7 @@ def test_a_condition_is_read_as_it_is_printed(condition):
     assert parsed(str(condition)) == condition
 
 
+@pytest.mark.slow
 @given(
     st.one_of(
         st.text(max_size=30),

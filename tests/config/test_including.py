@@ -105,6 +105,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(st.dictionaries(WORDS | TRICKY, VALUES, max_size=4))
 def test_whatever_is_put_together_is_read_again_as_it_was(data):

@@ -11,6 +11,7 @@ from rigctl.config import units
 from rigctl.config.units import Units
 from rigctl.flaws import flaw_of
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 COMPOUND = (
     *("1", "1/h", "1/min", "cm2/day", "(cm2/day)", "(mm2/h)", "m2/day", "cm2/h", "cm²/day", "W/(m2*K)", "kW/(cm2*K)"),
@@ -33,7 +34,7 @@ COMPOUND = (
 )
 
 
-@pytest.mark.parametrize("amount", [Decimal(1), Decimal("0.12"), Decimal("-273.15")])
+@pytest.mark.parametrize("amount", slow_beyond(1, [Decimal(1), Decimal("0.12"), Decimal("-273.15")]))
 def test_usual_units_are_converted_exactly_as_the_registry_does(amount, monkeypatch):
     """Every pair of usual units of one dimension gives the number that pint gives, digit for digit."""
     names = sorted({*units._usual(), *units._trade().common, *COMPOUND})

@@ -164,6 +164,7 @@ def test_policies_play_drawn_problems(bench):
     assert {row["policy"] for row in told["summary"]} == {"etc-spend", "random"}
 
 
+@pytest.mark.slow
 def test_a_failing_policy_is_exit_1(bench, monkeypatch, golden):
     """The cell, the error and where the traceback is; other cells go on."""
     install_policy(bench.folder, "raises", RAISES)

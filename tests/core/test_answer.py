@@ -128,6 +128,7 @@ def check(policies, seeds):
     return seen, denied
 
 
+@pytest.mark.slow
 def test_no_reason_contradicts_the_table_beside_it():
     """In order, sign and amount; some policies, one campaign each."""
     seen, denied = check(WORDY[::12], (1,))

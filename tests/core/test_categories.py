@@ -199,6 +199,7 @@ def nozzles(**more):
     return Experiment.of(variables, [["ph"], ["nozzle"], ["ph", "nozzle"]], budget=25.0, **more)
 
 
+@pytest.mark.slow
 def test_the_best_level_is_found_and_told_by_its_word(tmp_path):
     """Through suggest, tell, save and load; every number of a category is a word outside."""
     experiment, rng = nozzles(), np.random.default_rng(5)
@@ -217,6 +218,7 @@ def test_the_best_level_is_found_and_told_by_its_word(tmp_path):
     assert again.space.worded(again.recommend().choice.setpoints)["nozzle"] == "D"
 
 
+@pytest.mark.slow
 def test_what_is_recommended_keeps_the_limit_of_another_outcome():
     """Nozzle D is the best, but has too much nitrate; of the others B is."""
     further = [FurtherOutcome("nitrate", "mg/L", maximise=False, at_most=11.0)]

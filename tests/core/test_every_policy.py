@@ -320,6 +320,7 @@ def test_a_useless_variable_does_not_change_which_set_is_played(case, with_and_w
     assert names[0] == names[1]
 
 
+@pytest.mark.slow
 def test_the_useless_variable_is_found_out(with_and_without):
     """Else the test above would show nothing: its lengthscale is far longer than those of the others."""
     *others, useless = with_and_without[1][2]["hyperparameters"]["lengthscales"]

@@ -95,6 +95,7 @@ def test_the_budget_is_used_up_to_what_a_trial_costs(played):
     assert 12.0 - to_units(history.spent) < 0.1 + 1e-9
 
 
+@pytest.mark.slow
 def test_the_best_setting_is_found_and_played(played):
     """Harvest ends at the top of the hill, with a set that reaches it."""
     proposals, history = played

@@ -30,6 +30,7 @@ from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_space
 from tests.golden import Golden
+from tests.profiles import slow_beyond
 
 ROUGH = FurtherOutcome("roughness", "um", maximise=False, at_most=3.2)
 KEEPING = (LikelyMaximisers(), ExploreThenCommit(), RandomSearch())
@@ -140,7 +141,7 @@ def test_the_answer_compares_ways_that_keep_the_limit(problem, golden: Golden):
     golden([say.headline(), *say.lines()])
 
 
-@pytest.mark.parametrize("policy", KEEPING, ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", slow_beyond(1, reversed(KEEPING)), ids=lambda p: p.name)
 def test_policies_learn_beyond_the_limit_and_advise_within_it(problem, policy):
     """Trials over it are outcomes as all others; what was played is played again bit for bit."""
     asked = replace(limited(problem), budget=to_micros(6))

@@ -23,7 +23,7 @@ from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history, make_space
 from tests.golden import Golden
-from tests.profiles import nightly_beyond, slow_beyond
+from tests.profiles import nightly_beyond
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
 
@@ -96,7 +96,8 @@ OURS = ("explore-then-commit", "likely-maximisers", "value-per-cost", "random")
 PUBLISHED = sorted(set(policy_names()) - set(OURS))
 
 
-@pytest.mark.parametrize("name", [*slow_beyond(1, OURS), *nightly_beyond(0, PUBLISHED)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OURS, *nightly_beyond(0, PUBLISHED)])
 def test_every_installed_policy_keeps_every_promise(name):
     """With its default options, on campaigns of as many outcomes as it needs."""
     options = {"order": ("a", "b")} if name == "ca-mobo" else {}

@@ -27,7 +27,6 @@ from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from tests.core.conftest import FIXED, hill, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign
 from tests.golden import Golden
-from tests.profiles import slow_beyond
 
 SEVEN = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
 MODERATE = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
@@ -170,6 +169,7 @@ def test_the_proposal_says_what_it_takes_to_stay_in_play(known, golden: Golden):
     )
 
 
+@pytest.mark.slow
 def test_a_wide_epsilon_explores_cheaply_and_a_narrow_one_ignores_costs(known):
     """With eps = 0 it plays the set of all variables to the end; with a falling eps cheap sets first."""
     small = replace(known, budget=to_micros(5))
@@ -288,8 +288,9 @@ def test_adaptive_groups_by_size_use_their_mean_cost():
     assert [CostGroupEtc(groups="size")._due(g, groups[-1]) for g in groups[:-1]] == [16, 16]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leader", ["changing", "the same"])
-@pytest.mark.parametrize("seed", slow_beyond(1, range(4)))
+@pytest.mark.parametrize("seed", range(4))
 def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
     """With the noise of Hoang et al. the true groups have about 40 and 20 plays, whichever members lead them."""
     problem = three_variables()

@@ -168,6 +168,7 @@ def test_command_refuses_nonsense(told, arguments, complaint):
     assert complaint in error
 
 
+@pytest.mark.slow
 def test_arrays_replace_the_response(told, data_directory):
     """With --data both array scenarios tell the truth of the arrays, as a table for people."""
     code, out, _ = told("wind-tunnel", "--data", str(data_directory))

@@ -80,6 +80,7 @@ def kept(committed, found) -> bool:
     return not committed if found is None else found in (committed, [*committed, len(committed)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(SEEDS), pytest.param(range(SEEDS, NIGHTLY), marks=pytest.mark.nightly)])
 def test_fault_28_synced_commits_survive_a_power_loss_at_every_operation(tmp_path, seeds):
     """Whatever the disk did of the rest; a transaction under way is there whole or not at all."""

@@ -130,6 +130,7 @@ def campaign(problem):
     return trials(settings, None)
 
 
+@pytest.mark.slow
 def test_the_default_changes_the_oven_seldom(oven):
     """Told that a change costs it pays for fewer than half as many, and plays as near to the best."""
     always = replace(oven, space=make_space((("a",), ("a", "b"))), budget=to_micros(200))

@@ -23,6 +23,7 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.gittins import GittinsIndex
 from rigctl.core.policies.published.ucb_cvs import UcbCvs
 from tests.core.conftest import make_history
+from tests.profiles import slow_beyond
 
 X = (0.5, 0.5)
 Law = tuple[Callable[[np.random.Generator, int], FloatArray], float]
@@ -124,7 +125,7 @@ def test_one_set_that_never_varies_is_exact_beside_others_that_do():
     assert low < 1.03 < high < varying.most
 
 
-@pytest.mark.parametrize("count", [2, 4, 8])
+@pytest.mark.parametrize("count", slow_beyond(1, [2, 4, 8]))
 def test_the_cost_at_a_setting_is_told_no_surer_than_trials_let_it(count):
     """Whether costs scatter or rise with the setting, the interval where one was played holds the truth."""
     space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])

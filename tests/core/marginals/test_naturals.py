@@ -245,6 +245,7 @@ def test_trials_are_named_by_their_own_numbers(problem, golden: Golden):
     golden(note)
 
 
+@pytest.mark.slow
 def test_beliefs_change_seldom(problem):
     """A decision can build on the last one: in 400 trials there are as many beliefs as quarter steps."""
     problem, history, seen = learning(problem), History(), []

@@ -246,7 +246,8 @@ def test_readings_that_tell_nothing_leave_the_recommendation_as_it_is():
     assert told.rule.looking.value == Gain(0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("rho", [pytest.param(0.6, marks=pytest.mark.slow), 1.0])
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.6, 1.0])
 def test_what_a_rule_says_is_what_comes_of_following_it(rho):
     """Value, loss, gain and cost of the lines as they are written, on days drawn by other means."""
     problem, told = problem_of(rho), found(rho)
