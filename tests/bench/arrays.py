@@ -1,7 +1,5 @@
 """Arrays of the shape of the published ones (data README), but made up: a few centres, either kernel."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

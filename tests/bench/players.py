@@ -1,7 +1,5 @@
 """Policies that are easy to predict, and small cells."""
 
-from __future__ import annotations
-
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of results made up for tests: the contract's columns, with values whose summaries are known by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claims as data: every file holds together, and verdicts, figures and cells are those they have always been."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from hashlib import sha256

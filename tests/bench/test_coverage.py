@@ -1,7 +1,5 @@
 """How often told intervals hold the truth, from tables whose figures are known by hand."""
 
-from __future__ import annotations
-
 from math import nan
 
 from rigctl.bench.tables.coverage import EVERY, coverage, coverage_text

@@ -1,7 +1,5 @@
 """Problems drawn from a seed: the same for the same seed, with true values and maxima that brute force agrees with."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

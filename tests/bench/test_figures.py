@@ -1,7 +1,5 @@
 """Figure files: valid, self-contained, the same data and colours in each format."""
 
-from __future__ import annotations
-
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -62,9 +60,8 @@ def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
 
 def test_an_unknown_format_is_refused(tmp_path: Path, golden: Golden) -> None:
     """The message names those there are."""
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         write_figure(some_figure(), tmp_path, ["pdf"])
-    golden(refused.value)
 
 
 def test_the_page_fetches_nothing(page: str) -> None:
@@ -201,9 +198,8 @@ def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
 
 def test_an_unknown_layout_is_refused(golden: Golden) -> None:
     """The nearest name is offered."""
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         figures_of("gitins", frame([rows("a", 0, [0.5])]))
-    golden(refused.value)
 
 
 def test_a_regret_of_zero_stays_on_a_logarithmic_axis() -> None:

@@ -1,7 +1,5 @@
 """What is asked of runs of CA-MOBO: each combination of units and order, judged by what the paper reports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ackley, Levy and Rosenbrock against the paper's equations at points worked out by hand, and their costs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

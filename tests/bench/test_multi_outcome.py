@@ -1,7 +1,5 @@
 """Problems of several outcomes, and how they are played."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The papers' grids, and findings that follow the data wherever they go."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from math import exp, log, sqrt
@@ -96,23 +94,19 @@ def test_a_part_of_a_paper_is_made_of_its_own_cells(quick: bool) -> None:
 
 def test_a_problem_that_the_paper_does_not_have_is_refused(golden: Golden) -> None:
     """By name, with the nearest; those of arrays that are not there too."""
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         grid_of("gittins", problems=["ackley6"])
-    golden(refused.value)
-    with pytest.raises(UsageError) as refused_2:
+    with golden.raises(UsageError):
         grid_of("ucb-cvs", arrays=False, problems=["plant"])
-    golden(refused_2.value)
-    with pytest.raises(UsageError) as refused_3:
+    with golden.raises(UsageError):
         grid_of("gittins", costs=["cheap"])
-    golden(refused_3.value)
 
 
 def test_costs_of_a_paper_can_be_chosen(golden: Golden) -> None:
     """Only theirs are run; with problems that never have them there is nothing to run."""
     assert {c.costs for c in grid_of("gittins", costs=["varying"]).cells()} == {"varying"}
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         grid_of("ucb-cvs", quick=True, problems=["gp-sample3"], costs=["expensive-known"])
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -131,9 +125,8 @@ def test_quick_forms_are_small() -> None:
 def test_an_unknown_paper_is_refused(golden: Golden) -> None:
     """By grids and by findings alike, with the nearest name."""
     for asked in (lambda: grid_of("ucb-cv"), lambda: findings_of("ucb-cv", frame([]))):
-        with pytest.raises(UsageError) as refused:
+        with golden.raises(UsageError):
             asked()
-        golden(refused.value)
 
 
 # what ratios decide

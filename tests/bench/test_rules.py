@@ -1,7 +1,5 @@
 """Readings on the bench: what nature does with them, and what rules are truly worth."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

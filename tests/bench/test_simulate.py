@@ -1,7 +1,5 @@
 """A simulated campaign: the loop, the money, the streams of chance, the table of regrets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import isnan
 
@@ -142,9 +140,8 @@ def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
 
 def test_a_setting_outside_the_cube_is_an_error(hartmann, golden: Golden):
     """The bench plays nothing that a rig would refuse."""
-    with pytest.raises(PolicyError) as refused:
+    with golden.raises(PolicyError):
         play(hartmann, InTurn(at=1.5))
-    golden(refused.value)
 
 
 def test_regrets_by_hand(hartmann):
@@ -249,6 +246,5 @@ def test_simple_regret_begins_with_what_is_known(hartmann):
 def test_an_option_of_the_wrong_kind_is_refused(golden: Golden):
     """By name of label, policy and option."""
     wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         run_cell(quick_cell(policy=wrong))
-    golden(refused.value)

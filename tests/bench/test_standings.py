@@ -1,7 +1,5 @@
 """How policies stand on many problems, from tables whose figures are known by hand."""
 
-from __future__ import annotations
-
 from math import exp, log, sqrt
 
 import pytest

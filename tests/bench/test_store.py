@@ -1,9 +1,4 @@
-"""Results on disk: whole or not there, the same in either form, and what was asked beside them.
-
-Grids here, in worker processes and on a cluster: resumed, failing and killed.
-"""
-
-from __future__ import annotations
+"""Results on disk: whole or not there, the same in either form, and what was asked beside them."""
 
 import json
 import os
@@ -103,9 +98,8 @@ def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch, golden:
     """With the address and how to start one."""
     monkeypatch.setattr("rigctl.bench.running.parallel.CONNECT_TIMEOUT_S", 0.2)
     grid = quick_grid(1)
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         run_grid(grid, grid.cells(), Store(tmp_path), dask="tcp://127.0.0.1:9")
-    golden(refused.value)
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
@@ -133,9 +127,8 @@ def test_a_half_written_table_never_counts(tmp_path, golden: Golden):
     store = Store(tmp_path)
     (tmp_path / "cells" / ".a-cell.parquet.4242").write_bytes(b"PAR1 and then the power went")
     assert store.finished() == frozenset()
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         load(tmp_path)
-    golden(refused.value)
     store.write("a-cell", run_cell(quick_cell()))
     assert store.finished() == {"a-cell"}
 
@@ -191,22 +184,19 @@ def test_what_was_asked_is_kept(tmp_path):
 
 def test_a_missing_extra_names_the_command(golden: Golden):
     """What to install, by extra."""
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         need("no_such_library", "dask")
-    golden(refused.value)
 
 
 def test_damaged_files_are_named(tmp_path, golden: Golden):
     """A table, and the record of what was asked: each says what to do."""
     store = Store(tmp_path)
     (tmp_path / "cells" / "a-cell.parquet").write_bytes(b"PAR1 no more")
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         load(tmp_path)
-    golden(refused.value)
     (tmp_path / "grid.json").write_text("{")
-    with pytest.raises(UsageError) as refused_2:
+    with golden.raises(UsageError):
         store.write_grid(Grid((Block(("hartmann3",), (PolicySpec("a", "a"),), 1.0),)))
-    golden(refused_2.value)
 
 
 @pytest.mark.slow
@@ -219,7 +209,6 @@ def test_a_full_disk_is_told(tmp_path, monkeypatch, golden: Golden):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(UsageError) as refused:
+    with golden.raises(UsageError):
         store.write("second", run_cell(quick_cell(1)))
-    golden(refused.value)
     assert [p.name for p in (tmp_path / "cells").iterdir()] == ["first.parquet"]

@@ -1,7 +1,5 @@
 """Results made up by chance for every claim of a paper, some clear and some not, so that all verdicts occur."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Configurations to break, one way at a time."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

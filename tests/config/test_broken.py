@@ -1,7 +1,5 @@
 """A broken configuration is told of where it is broken, once, in words that help; broken/said.yaml has them all."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

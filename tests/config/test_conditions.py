@@ -1,7 +1,5 @@
 """What stands in `when` and `until` becomes a condition, or is refused with its place; nothing is ever evaluated."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import pytest

@@ -1,7 +1,5 @@
 """Outcomes that come later, and who is told what, from the file to the rig."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A configuration that includes others: what wins, where mistakes are told, and one text that says the same."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What no rig should be run with is refused before anything is opened, doubts are told, old campaigns still load."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.config.load import load

@@ -1,7 +1,5 @@
 """What no configuration can be is refused before anything spends time on it."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

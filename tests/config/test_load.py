@@ -1,7 +1,5 @@
 """What a configuration that holds becomes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path

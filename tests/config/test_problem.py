@@ -1,7 +1,5 @@
 """Variables, outcomes and what is said of both, from the file to the problem."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

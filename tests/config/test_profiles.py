@@ -1,7 +1,5 @@
 """Profiles: which options a device gets, whose come first, and where a mistake in one is told."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pumps from the file to the rig: two for a variable, in a ratio, volumes, caps, and what wears out."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reference section: a setting that is played again and again."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.config.load import load_text

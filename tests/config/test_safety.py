@@ -1,7 +1,5 @@
 """Interlocks, rules for sensors, hours and tariffs, from the file to the rig."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The JSON schema and the configuration's documentation say what the loader takes."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from functools import cache

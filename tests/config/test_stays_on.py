@@ -1,7 +1,5 @@
 """Switches without an auto-off of their own are driven only where a person has said that they may stay on."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.errors import ConfigError, dotted

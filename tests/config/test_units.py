@@ -1,7 +1,5 @@
 """Units: the usual ones, those of the trades that own rigs, and what is asked about those that are read as others."""
 
-from __future__ import annotations
-
 import itertools
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Values that are nearly right are recognised, and what to write instead is said."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.config.wording import number_meant, quantity_meant

@@ -1,7 +1,5 @@
 """Configurations that tests break, one way at a time."""
 
-from __future__ import annotations
-
 SMALL = """\
 rig: tank
 currency: EUR

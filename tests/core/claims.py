@@ -1,7 +1,5 @@
 """What explanations claim, read as a person reads them: from the printed lines, held against the rows beside them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

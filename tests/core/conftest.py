@@ -1,7 +1,5 @@
 """Small problems to decide on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

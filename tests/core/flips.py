@@ -4,8 +4,6 @@ Campaigns of all policies on small made-up problems. Of every decision what woul
 statement is then checked by inputs that are made anew here, from what the sentence says, and by deciding again.
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Callable

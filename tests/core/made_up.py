@@ -1,7 +1,5 @@
 """Small made-up campaigns of all policies, decision by decision."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The plain formulas, written without any of the closed forms: a Gaussian process and dense quasi-Monte-Carlo."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

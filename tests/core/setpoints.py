@@ -1,7 +1,5 @@
 """A small problem of three variables, and campaigns of every installed policy on it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

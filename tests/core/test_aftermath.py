@@ -1,7 +1,5 @@
 """What came of a trial, against what was expected of it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

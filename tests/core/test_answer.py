@@ -1,7 +1,5 @@
 """What to run from now on: the reason, how sure it is and what to try next, held against the table beside them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

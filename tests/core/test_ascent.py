@@ -1,9 +1,4 @@
-"""Many climbs at once, each to a maximum inside the unit cube.
-
-Points to begin a search from.
-"""
-
-from __future__ import annotations
+"""Many climbs at once, each to a maximum inside the unit cube."""
 
 import numpy as np
 import pytest

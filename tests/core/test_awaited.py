@@ -1,7 +1,5 @@
 """Trials whose outcome is still to come: they shrink the variance, move nothing else, and count as no outcome."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Best bounds against brute force: dense multi-start maximisation of the plain formulas."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

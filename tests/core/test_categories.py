@@ -1,7 +1,5 @@
 """Categories: levels without an order, in the model, in what nature does, in the search, and from Python."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

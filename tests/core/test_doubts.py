@@ -1,7 +1,5 @@
 """No single trial decides what is recommended: it is named, and counts once another one bears it out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

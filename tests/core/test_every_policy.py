@@ -1,9 +1,4 @@
-"""What holds of every policy: what must not change a decision, what it does without outcomes or money, its options.
-
-One line in POLICIES adds a policy to all of it.
-"""
-
-from __future__ import annotations
+"""What holds of every policy: what must not change a decision, what it does without outcomes or money, its options."""
 
 import json
 from dataclasses import dataclass, replace
@@ -174,10 +169,7 @@ def test_permuting_the_variables_permutes_the_decision(case, seed, order):
 @few
 @given(seed=seeds, unit=st.sampled_from([(1.0, 273.15), (1.8, 32.0), (1e-6, 0.0), (1000.0, 0.0)]))
 def test_the_outcome_unit_changes_nothing(case, seed, unit):
-    """Kelvin or millidegrees: same set, same setting to 1e-6 of the range (1e-3 where a function is drawn).
-
-    A drawn function's waves are in single precision, which a change of unit rounds otherwise.
-    """
+    """Kelvin or millidegrees: same set, same setting to 1e-6 of the range (1e-3 where a function is drawn)."""
     scale, shift = unit
     history = history_of(seed, 24)
     inside = {"signal_sd": scale, "noise_sd": 0.05 * scale, "mean": shift}

@@ -1,7 +1,5 @@
 """What people are told of a decision: it agrees with itself, and everybody can read it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace

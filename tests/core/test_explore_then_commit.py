@@ -1,7 +1,5 @@
 """Explore-then-commit, step by step, as a whole campaign, and at its boundaries."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

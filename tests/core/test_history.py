@@ -1,7 +1,5 @@
 """A history is what it was made of, however it was made."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

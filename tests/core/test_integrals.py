@@ -1,7 +1,5 @@
 """Integrals over the uncontrolled variables against dense quasi-Monte-Carlo of the plain formulas."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Kernels are products of one-dimensional ones."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern

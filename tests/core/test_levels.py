@@ -1,7 +1,5 @@
 """Variables that take some values only: what is chosen is on the grid, and as good as looking at every setting."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -260,10 +258,7 @@ def test_the_best_improvement_is_that_of_every_setting():
 @pytest.mark.parametrize("variables", [MIXED, GRID], ids=["one not", "all stepped"])
 @pytest.mark.parametrize("name", nightly_beyond(2, USUAL_FIRST))
 def test_every_policy_chooses_on_the_grid_and_within_the_setpoints(name, variables):
-    """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected.
-
-    What is not stepped is water, which is elsewhere when left alone: it is never asked to be there.
-    """
+    """Every proposal, with its reports and the recommendation, is a decimal as written; nobody had to be corrected."""
     problem = left_alone(problem_of(variables, name))
     allowed = {"a": written(A), "b": written(B), "c": written(C)}
     if variables is MIXED:

@@ -1,7 +1,5 @@
 """The default policy: where its money goes, and why."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

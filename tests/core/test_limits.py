@@ -1,7 +1,5 @@
 """Further outcomes that must stay within a limit: where they are believed to, and what is decided and advised."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Policies that are told before each trial what the variables read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From a history to a posterior, as one trial follows the other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -32,10 +30,7 @@ def outcome(x):
     ),
 )
 def test_a_decision_depends_on_the_history_and_not_on_how_it_came(problem, model):
-    """A campaign of 80 trials decides every time, bit for bit, as a process that has just read the journal.
-
-    Over refits, past the limit of exact conditioning, and over several choices of inducing inputs.
-    """
+    """A campaign of 80 trials decides every time, bit for bit, as a process that has just read the journal."""
     problem = replace(problem, model=model, budget=10**12)
     policy = ExploreThenCommit()
     rng = np.random.default_rng(0)

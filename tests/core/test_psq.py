@@ -1,7 +1,5 @@
 """The PSQ baselines against brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random search: every control set and every setting that can be paid is as likely as any other."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """SADCBO: sensitivities and the change of mind against scikit-learn, and what is kept, watched and controlled."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

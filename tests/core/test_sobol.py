@@ -1,7 +1,5 @@
 """Sobol sequences of our own, against SciPy's."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The surrogate against scikit-learn's own predictions, and in every corner a campaign can reach."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

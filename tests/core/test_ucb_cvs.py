@@ -1,7 +1,5 @@
 """UCB-CVS and its explore-then-commit variants, rule by rule and as whole campaigns."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What control is worth, against averages over draws of what occurs by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

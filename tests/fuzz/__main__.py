@@ -1,7 +1,5 @@
 """The long form: as many cases as asked for."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -3,8 +3,6 @@
 A file on disk is read where the bytes matter; else the text is loaded as it is.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 import tempfile
@@ -47,11 +45,7 @@ def seeds() -> tuple[str, ...]:
 
 
 def block(target: str, rng: random.Random) -> Counter[str]:
-    """Load some changed files; return what came of them.
-
-    Raises:
-        AssertionError, or whatever is raised that is no `ConfigError`.
-    """
+    """Load some changed files; return what came of them."""
     del target
     came: Counter[str] = Counter()
     for _ in range(FILES):

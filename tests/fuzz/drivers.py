@@ -5,8 +5,6 @@ millisecond of virtual time, or all that is left of it if nothing comes; so a lo
 found by the number of its reads, not by a clock on the wall.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter
@@ -274,11 +272,7 @@ TARGETS: MappingProxyType[str, Make] = MappingProxyType(
 
 
 def block(target: str, rng: random.Random) -> Counter[str]:
-    """Give one device its share of nonsense; return how many answers it was given (`cases`), and what came of them.
-
-    Raises:
-        AssertionError, or whatever a driver raises that is no `DeviceError`.
-    """
+    """Give one device its share of nonsense; return how many answers it was given (`cases`), and what came of them."""
     with virtual_time() as time:
         wire, asked = TARGETS[target](rng, time)
         came: Counter[str] = Counter()

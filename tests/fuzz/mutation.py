@@ -1,7 +1,5 @@
 """How nonsense is made of what makes sense."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """The short form: some blocks of each kind; `python -m tests.fuzz` runs as many as one likes."""
 
-from __future__ import annotations
-
 import pytest
 
 from rigctl.rig.protocols import Deadline

@@ -1,7 +1,5 @@
 """Prints how long sentences are, and draws some to be rewritten: `python -m tests.house.readability --draw 30`."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import random

@@ -1,7 +1,5 @@
 """What is written for people has one place, and is not taken apart again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

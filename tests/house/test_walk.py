@@ -1,7 +1,5 @@
 """What the house says of the way of one thing is taken from a trial that runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.house.walk import THINGS, walked

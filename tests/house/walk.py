@@ -7,8 +7,6 @@ in a record, sequence or mapping. `again` marks a file that was left and is ente
 function of its own has led to.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import struct

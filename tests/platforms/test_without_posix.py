@@ -1,7 +1,5 @@
 """Trials by hand on a system that has no locks, users, modes and sockets as POSIX has them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

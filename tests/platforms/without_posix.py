@@ -4,8 +4,6 @@ What a system without POSIX lacks is taken away once the standard library, which
 `-m MODULE ...` runs a module instead. So do the processes that it starts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import runpy

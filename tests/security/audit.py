@@ -3,8 +3,6 @@
 `python -m tests.security.audit` fails with what is known. Without a network it says so, and succeeds.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The lock names what `pyproject.toml` asks for, within its bounds, with hashes, and nobody's address."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

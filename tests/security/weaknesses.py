@@ -3,8 +3,6 @@
 `python -m tests.security.weaknesses` fails with what is not. Two markers at one place would only drift apart.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Simulated rigs to test against: one process per scenario, its faults cleared after each test."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """A timer under the test's hand, arrays small enough to check by eye, and a serial port that is closed again."""
 
-from __future__ import annotations
-
 import heapq
 import itertools
 from collections.abc import Callable, Iterator

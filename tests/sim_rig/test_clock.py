@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from sim_rig.clock import SteppedTimer, Timer

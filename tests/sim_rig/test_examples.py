@@ -1,7 +1,5 @@
 """The example configurations and the simulated rigs agree, though they share no code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from sim_rig.faces.modbus import RtuFraming, Station, TcpFraming, crc16

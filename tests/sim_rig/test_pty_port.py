@@ -1,7 +1,5 @@
 """A virtual serial port behaves like one with a plug."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import struct

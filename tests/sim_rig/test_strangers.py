@@ -1,7 +1,5 @@
 """Every protocol face, driven by parties nobody here wrote."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

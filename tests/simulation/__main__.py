@@ -1,7 +1,5 @@
 """`python -m tests.simulation`: seeds for so many minutes, or one of them with its trace."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -5,8 +5,6 @@ what it read: a line is what its meter rose by, or the trial's doses, or the mea
 idle lines around it are the whole rise between two readings.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -226,11 +226,7 @@ class Batches:
 def said(
     memory: Json, read: Mapping[str, float], barred: frozenset[str]
 ) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """Return what is to be run at these readings by what is kept: control set and setpoints, engineering units.
-
-    Raises:
-        Violation: nothing of it can be played.
-    """
+    """Return what is to be run at these readings by what is kept: control set and setpoints, engineering units."""
     for line in memory["lines"]:
         needed = {c["reading"] for c in line["when"]} | {
             s["reading"] for own in line["settings"] for s in own["slopes"]

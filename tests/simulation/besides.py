@@ -135,11 +135,7 @@ class Besides:
                     raise Violation(f"trial {trial}: needs {pump}, of whose {full_ml:g} mL {used_ml:g} mL are used")
 
     def check_reference(self, decided: Iterable[tuple[int, str, bool, str, frozenset[str]]]) -> None:
-        """Every so many trials of a campaign play the reference, where that can be played: number, phase, ...
-
-        Raises:
-            Violation: one does not, or another does.
-        """
+        """Every so many trials of a campaign play the reference, where that can be played: number, phase, ..."""
         given = self._witness.spec.problem.reference
         if given is None or given.control_set is None:
             return

@@ -1,7 +1,5 @@
 """What the journal must hold, whatever has happened: plain SQL over a copy, by nobody's code but this."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -88,9 +86,6 @@ class Books:
         """Hold everything that does not need the plant against what must be; tell whether there is anything yet.
 
         Not `firm`: a commit that nobody was told of may be lost yet, if the power goes before the next life syncs it.
-
-        Raises:
-            Violation: it is not so.
         """
         try:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
@@ -183,11 +178,7 @@ def is_of(sent_ml: float, intent_ml: float) -> bool:
 
 
 def check_sends(pump: str, sent: list[tuple[float, float]], intents: list[float]) -> None:
-    """Hold every dose that was sent against the intents: each has one of its own, in their order.
-
-    Raises:
-        Violation: one has none.
-    """
+    """Hold every dose that was sent against the intents: each has one of its own, in their order."""
     left = iter(intents)
     for at_s, volume_ml in sent:
         if not any(is_of(volume_ml, intent) for intent in left):
@@ -214,11 +205,7 @@ class Given(NamedTuple):
 
 
 def check_trials(name: str, given: Iterable[Given], most_ml: float | None) -> None:
-    """Hold what the pumps of a cap have delivered in each trial against it; 3 % inaccuracy.
-
-    Raises:
-        Violation: it was more than allowed.
-    """
+    """Hold what the pumps of a cap have delivered in each trial against it; 3 % inaccuracy."""
     by_trial: defaultdict[int, float] = defaultdict(float)
     for dose in (dose for dose in given if dose.trial):
         by_trial[dose.trial] += dose.ml
@@ -228,11 +215,7 @@ def check_trials(name: str, given: Iterable[Given], most_ml: float | None) -> No
 
 
 def check_caps(pump: str, given: Sequence[Given], per_dose_ml: float | None, per_day_ml: float | None) -> None:
-    """Hold what a pump has delivered of our doses, (true time of the start, mL), against its caps; 3 % inaccuracy.
-
-    Raises:
-        Violation: it was more than allowed.
-    """
+    """Hold what a pump has delivered of our doses, (true time of the start, mL), against its caps; 3 % inaccuracy."""
     for at_s, volume_ml, _ in given:
         if per_dose_ml is not None and volume_ml > 1.03 * per_dose_ml:
             raise Violation(f"{pump}: delivered {volume_ml:.2f} mL in one dose at {at_s:.1f} s, cap {per_dose_ml:g}")
@@ -247,9 +230,6 @@ def check_windows(name: str, given: Iterable[Given], most: Iterable[tuple[float,
     """Hold what the pumps of a cap have delivered together against its windows (seconds, mL), wherever they begin.
 
     A dose counts from its intent on, which is some seconds before it starts.
-
-    Raises:
-        Violation: it was more than allowed.
     """
     doses = sorted(given)
     for span_s, most_ml in most:

@@ -1,7 +1,5 @@
 """One life of the controller: what `rigctl run` does, from making safe what was left driven to its last words."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping

@@ -11,8 +11,6 @@ Every life begins on new files of the same contents, so that nothing of a dead o
 shared with it.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Many seeds, each in a process of its own that a warm one forks, on so many cores."""
 
-from __future__ import annotations
-
 import gc
 import os
 import pickle

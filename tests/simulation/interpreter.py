@@ -6,8 +6,6 @@ the event loop, the process's number and its end. What is bound at import, befor
 name in the few modules that do so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import os

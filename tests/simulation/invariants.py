@@ -1,7 +1,5 @@
 """Somebody who sees all that reaches the rig, keeps count, and holds it against what must be, throughout."""
 
-from __future__ import annotations
-
 import functools
 import math
 import re

@@ -192,11 +192,7 @@ class Kernel:
         return self.at(self.now_s + seconds, call)
 
     def run(self, until: Callable[[], bool], until_s: float = math.inf) -> bool:
-        """Let things happen until it holds, or until an instant; tell whether it holds.
-
-        Raises:
-            Stuck: nothing will ever happen any more, or time does not go on.
-        """
+        """Let things happen until it holds, or until an instant; tell whether it holds."""
         same, last_s = 0, self.now_s
         heap = self._heap
         while not until():

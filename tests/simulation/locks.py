@@ -1,7 +1,5 @@
 """Locks and threads as the kernel has them: who waits gives way."""
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Callable

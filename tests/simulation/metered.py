@@ -175,9 +175,6 @@ class Metered:
             dispenses: by the dose's number in the journal: what came of it, by the pump's own witness.
             connection: to the journal.
             left_running: tells whether a life that died has left one running, which nobody could stop.
-
-        Raises:
-            Violation: less is booked, or more.
         """
         rows = connection.execute(
             "SELECT id, volume_ml, dispensed_ml, state = 'DONE' FROM doses WHERE actuator = ?", (pump,)

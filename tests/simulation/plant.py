@@ -1,7 +1,5 @@
 """The simulated rig as it stands beside the controller: `sim_rig`'s plant and faces, which outlive every crash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

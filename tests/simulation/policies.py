@@ -1,7 +1,5 @@
 """A policy that costs nothing, for runs in which what is decided does not matter."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ rows, which opening has just compared with them); the budget spent and the volum
 counted here, in numbers that no journal has seen. The next life goes on from one of these.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import tempfile
@@ -181,9 +179,6 @@ class Witness:
             what: the step, for people.
             work: does it, and returns the journal.
             before: the journal before it; None: there may be none.
-
-        Raises:
-            Lost: what one of them leaves is not the journal before the step, nor that after it.
         """
         known = {} if before is None else {sums(before): deepcopy(self.user.truth)}
         self._noted.clear()
@@ -260,9 +255,6 @@ def run(seed: int, directory: Path, *, share: float = 1.0, tamper: Callable[[Jou
         directory: an empty one.
         share: of the operations that are looked at.
         tamper: is given every journal that is opened; for tests of the witness.
-
-    Raises:
-        Lost: something that was committed would have been lost.
     """
     user, disk = User(Random(f"user {seed}")), Disk(Random(f"disk {seed}"))
     witness = Witness(user, disk, directory / "left", share)

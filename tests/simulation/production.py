@@ -3,8 +3,6 @@
 Mostly they run a rule that is drawn: making one of the model takes seconds, and says seldom that a reading matters.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """What a rig may have besides that changes its description: caps, interlocks, ramps, more pumps, rated meters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final

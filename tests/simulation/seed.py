@@ -1,7 +1,5 @@
 """What happens under one seed: lives of the controller, one after the other, each ended as the seed has it."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile
@@ -218,11 +216,7 @@ class Simulation:
         self.witness.replays()
 
     def _goes_on(self, running: Running, since_s: float, rest_s: float, before: int) -> None:
-        """Let it go on until it ends or a trial is recorded; caps that come free again may make it wait besides.
-
-        Raises:
-            Violation: no trial is recorded, though for `rest_s` no cap was in the way.
-        """
+        """Let it go on until it ends or a trial is recorded; caps that come free again may make it wait besides."""
         until_s = since_s + rest_s
         while not self.kernel.run(lambda: running.life.dead or self.witness.recorded > before, until_s):
             reached_s = until_s

@@ -1,7 +1,5 @@
 """The ledger is worked out once more, and whatever is not what it is made of is found."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing, nullcontext
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What is promised of production is found out where it is not kept, and only there."""
 
-from __future__ import annotations
-
 import copy
 import random
 from contextlib import nullcontext
@@ -143,9 +141,8 @@ def test_production_leaves_the_campaign_its_memory_and_keeps_its_own(golden: Gol
     _check_campaign([campaign, decided()])
     with pytest.raises(Violation, match="remembered"):
         _check_campaign([campaign, decided(own={"asked": 3})])
-    with pytest.raises(Violation) as refused:
+    with golden.raises(Violation):
         _check_campaign([decided(2, None)])
-    golden(refused.value)
 
 
 def test_a_policy_that_could_not_decide_is_found_out():

@@ -1,7 +1,5 @@
 """What only some rigs have, drawn and held against what is promised of it."""
 
-from __future__ import annotations
-
 import random
 import sqlite3
 from collections import Counter

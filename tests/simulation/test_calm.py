@@ -1,7 +1,5 @@
 """A rig that is whole gives no false alarm, and no mistake of Python's own is taken in: what breaks that is found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from decimal import Decimal
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Mutants are drawn by rule, the same for one seed, and one of them is found in the gate."""
 
-from __future__ import annotations
-
 import ast
 import json
 import random

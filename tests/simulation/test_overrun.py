@@ -1,7 +1,5 @@
 """A pump that does not stop, an interlock that is not so and a sensor that stands still are found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

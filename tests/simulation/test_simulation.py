@@ -1,7 +1,5 @@
 """The simulation itself: replayed bit for bit, clean where nothing is wrong, and able to find what is."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import math

@@ -1,7 +1,5 @@
 """What is told, and how a trial goes, is held against journal and wire; only what is not so is found."""
 
-from __future__ import annotations
-
 from collections import Counter
 from contextlib import nullcontext
 from types import SimpleNamespace

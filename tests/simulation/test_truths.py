@@ -1,7 +1,5 @@
 """What moves is held against the plant as it was, and only that is found."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from dataclasses import replace

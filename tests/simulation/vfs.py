@@ -6,8 +6,6 @@ device is said to be capable of go to SQLite's own code, at its own price. See h
 sqlite3.h for the structures.
 """
 
-from __future__ import annotations
-
 import _sqlite3
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The rigs that are simulated: the example configurations at the speed of real instruments, their times drawn anew."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -3,8 +3,6 @@
 `python -m tests.config.broken.cases` writes `said.yaml` anew; read what has changed before it is committed.
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 import tempfile

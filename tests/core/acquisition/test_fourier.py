@@ -1,7 +1,5 @@
 """Functions drawn from the posterior, and the waves they are made of."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

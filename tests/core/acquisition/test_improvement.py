@@ -1,9 +1,4 @@
-"""Expected improvement against numerical integration, and its logarithm where nothing else has digits.
-
-The Gittins index against root finding with many digits, and its gradient against differences.
-"""
-
-from __future__ import annotations
+"""Expected improvement against numerical integration, and its logarithm where nothing else has digits."""
 
 import mpmath
 import numpy as np

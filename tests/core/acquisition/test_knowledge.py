@@ -1,7 +1,5 @@
 """What a trial teaches, against conditioning the model on what it would have seen."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

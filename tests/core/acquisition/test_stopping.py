@@ -1,7 +1,5 @@
 """When a campaign ends before its budget is spent."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What changes cost is learned, kept out of what control sets cost, and weighed before anything is changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

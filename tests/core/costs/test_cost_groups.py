@@ -1,7 +1,5 @@
 """Which control sets count as equally dear."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Costs that depend on the setting, and the field a policy is given whichever way costs are known."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is left of the budget, where costs depend on the setting."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

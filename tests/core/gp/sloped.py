@@ -1,7 +1,5 @@
 """The covariance with its slopes, as scikit-learn's own likelihood wants them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rigctl.core.experiment.kernels import ProductKernel, SquaredExponential

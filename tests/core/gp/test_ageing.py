@@ -1,7 +1,5 @@
 """A response that changes: noticed, explained, and followed; one that does not stays as it was, to the bit."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

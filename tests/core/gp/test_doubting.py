@@ -1,7 +1,5 @@
 """Single outcomes that all others speak against are left out of the model, and nothing else is."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

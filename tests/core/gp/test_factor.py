@@ -1,7 +1,5 @@
 """A factor that grew is the factor of the whole, to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Many trials: what inducing inputs keep of them, and that it does not matter how they came."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve

@@ -1,7 +1,5 @@
 """scikit-learn's process with our likelihood: what it climbs is what it says, and what it learns is its kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor

@@ -1,7 +1,5 @@
 """The likelihood against scikit-learn's own."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

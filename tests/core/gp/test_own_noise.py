@@ -1,7 +1,5 @@
 """Outcomes that are noisier than the others, or whose noise is known, against scikit-learn with an `alpha` per row."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor

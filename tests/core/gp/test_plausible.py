@@ -1,7 +1,5 @@
 """Hyper-parameters that outcomes leave open are drawn, and intervals allow for them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

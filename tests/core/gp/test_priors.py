@@ -1,7 +1,5 @@
 """The priors of hyper-parameters: what densities they are, where their modes lie, and what they do to a fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,9 +1,4 @@
-"""Conditional marginals against simulation, closed forms and quadrature.
-
-Setpoints in one range, nature in another: tap water of pH 7.8 where 5.5 to 6.5 can be chosen.
-"""
-
-from __future__ import annotations
+"""Conditional marginals against simulation, closed forms and quadrature."""
 
 from dataclasses import replace
 

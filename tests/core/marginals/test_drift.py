@@ -1,7 +1,5 @@
 """The change-point test: what it finds, when, and that nothing but ranks and order matter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Marginals and their one-dimensional integrals, against scipy's distributions and adaptive quadrature."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

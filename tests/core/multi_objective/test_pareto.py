@@ -1,9 +1,4 @@
-"""Which settings no other one beats, and from where a hypervolume is counted.
-
-Exact hypervolumes, against a party that nobody here wrote.
-"""
-
-from __future__ import annotations
+"""Which settings no other one beats, and from where a hypervolume is counted."""
 
 import numpy as np
 import pytest
@@ -113,13 +108,11 @@ def test_the_reference_lies_below_the_worst_seen():
 @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((2, 0)), np.array([[np.nan, 1.0]])])
 def test_what_is_no_table_of_outcomes_is_refused(values, golden: Golden):
     """A wrong shape or a missing number is an error, not a front."""
-    with pytest.raises(ValueError) as refused:
+    with golden.raises(ValueError):
         non_dominated(values)
-    golden(refused.value)
 
 
 def test_without_values_there_is_no_reference(golden: Golden):
     """Nothing seen, nothing to count from."""
-    with pytest.raises(ValueError) as refused:
+    with golden.raises(ValueError):
         reference_point(np.empty((0, 2)))
-    golden(refused.value)

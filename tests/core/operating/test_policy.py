@@ -1,7 +1,5 @@
 """Production decided in memory: what is run at a reading, what exploring may lose, and what has drifted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

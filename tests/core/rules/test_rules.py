@@ -1,9 +1,4 @@
-"""What to control at which readings, against brute force and against days drawn anew.
-
-Lines that are sought by what they are worth together.
-"""
-
-from __future__ import annotations
+"""What to control at which readings, against brute force and against days drawn anew."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -219,10 +214,7 @@ def test_where_what_was_read_tells_nothing_the_recommended_setting_stands(rho, r
 @pytest.mark.slow
 @pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (1.0, 1)])
 def test_knowing_more_is_never_worse(rho, seed):
-    """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting.
-
-    And the same trials give the same rule.
-    """
+    """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting."""
     problem = problem_of(rho)
     rule = recommend(problem, history_of(problem, 24, seed), trial_rng(0, 1), 0.0).rule
     assert rule.looking.value.expected >= 0.0
