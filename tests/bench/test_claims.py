@@ -1,7 +1,5 @@
 """Claims as data: every file holds together, and verdicts, figures and cells are those they have always been."""
 
-import json
-from collections import Counter
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,12 +7,9 @@ import pytest
 import yaml
 
 from rigctl.bench.asking.options import build, predefined
-from rigctl.bench.papers.judge import findings_of
 from rigctl.bench.papers.paper import PAPERS, Claim, Expected, grid_of, paper_of
 from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.tables.results import COLUMNS, PolicyScenario
-from tests.bench.worlds import WORLDS, made_up
-from tests.profiles import nightly_beyond
 
 CELLS = {
     ("unknown-cost", False): (640, "99324ecbc7c0"),
@@ -27,32 +22,6 @@ CELLS = {
     ("ca-mobo", True): (27, "d62c24a46af5"),
 }
 """How many each paper and quick form has, and a digest of their names: others would leave stored results behind."""
-
-
-@pytest.fixture(scope="module")
-def verdicts() -> dict[str, dict[str, tuple[str, int, str]]]:
-    return json.loads((Path(__file__).parent / "verdicts.json").read_text(encoding="utf-8"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("world", nightly_beyond(1, WORLDS))
-@pytest.mark.parametrize("paper", nightly_beyond(2, PAPERS))
-def test_every_claim_keeps_its_verdict(paper, world, verdicts):
-    """On made-up results: verdict, settings and figures as when each paper's judge was a program of its own."""
-    found = {f.claim.id: [f.verdict, f.settings, f.figures] for f in findings_of(paper, made_up(paper, world))}
-    assert found == verdicts[f"{paper} {world}"]
-
-
-def test_the_made_up_results_decide_both_ways(verdicts):
-    """The premise: of each paper there is a yes, a no and an open claim, or parts of a claim that are."""
-    seen = Counter((name.split()[0], verdict) for name, claims in verdicts.items() for verdict, _, _ in claims.values())
-    for paper in PAPERS:
-        assert {v for p, v in seen if p == paper} >= {"no", "undecided"}, paper
-    assert all((paper, "yes") in seen for paper in ("unknown-cost", "ucb-cvs", "gittins"))
-    parts = [figures for _, _, figures in verdicts["ca-mobo 0"].values()]
-    assert {word for word in ("holds", "does not hold", "open") if any(f": {word}" in f for f in parts)} == {
-        *("holds", "does not hold", "open")
-    }
 
 
 @pytest.mark.slow
