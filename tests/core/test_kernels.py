@@ -5,8 +5,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from rigctl.core.experiment import kernels
-from rigctl.core.experiment.kernels import ProductKernel, kernel_1d
-from tests.core.gp.sloped import log_slope
+from rigctl.core.experiment.kernels import ProductKernel, SquaredExponential, kernel_1d
 
 NAMES = ("squared-exponential", "matern-5/2")
 
@@ -52,6 +51,15 @@ def test_a_correlation_never_exceeds_one():
     """Rounding in the expanded square does not push the correlation of a point with itself above 1."""
     x = np.random.default_rng(1).random((200, 4))
     assert ProductKernel("squared-exponential", np.full(4, 1e-3)).matrix(x, x).max() <= 1.0
+
+
+def log_slope(kernel, delta):
+    """The slope of ln k by delta, elementwise."""
+    if isinstance(kernel, SquaredExponential):
+        return -delta / kernel.lengthscale**2
+    scaled = delta * (np.sqrt(5.0) / kernel.lengthscale)
+    r = np.abs(scaled)
+    return -(np.sqrt(5.0) / kernel.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r))
 
 
 @pytest.mark.parametrize("name", NAMES)

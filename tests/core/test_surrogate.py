@@ -13,11 +13,8 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp import learning, searching
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.learning import ProductCovariance
-from rigctl.core.gp.priors import log_prior
 from rigctl.core.gp.surrogate import Posterior, fit
 from tests.core.claims import unreadable
-from tests.core.gp.sloped import SlopedCovariance
-from tests.golden import Golden
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
 LEARNED = ModelOptions(kernel="squared-exponential")
@@ -119,21 +116,6 @@ def test_learning_is_deterministic():
     assert fit(x, y, LEARNED).hyperparameters == fit(x, y, LEARNED).hyperparameters
 
 
-def test_gradients_of_covariance_and_prior_agree_with_finite_differences():
-    """What the optimiser is told about slopes is true, for both kernels."""
-    x, _ = trials(6)
-    theta, step = np.log([1.3, 0.2, 0.4, 0.8]), 1e-6
-    prior = log_prior("dimension-scaled", 2)
-    for name in ("squared-exponential", "matern-5/2"):
-        _, gradient = SlopedCovariance(np.exp(theta), name)(x, eval_gradient=True)
-        for i in range(4):
-            shift = step * np.eye(4)[i]
-            high, low = (ProductCovariance(np.exp(theta + s), name)(x) for s in (shift, -shift))
-            np.testing.assert_allclose(gradient[..., i], (high - low) / (2 * step), atol=1e-8)
-            slope = (prior.value_and_gradient(theta + shift)[0] - prior.value_and_gradient(theta - shift)[0]) / 2e-6
-            assert prior.value_and_gradient(theta)[1][i] == pytest.approx(slope, abs=1e-6)
-
-
 def test_covariance_follows_scikit_learns_rules():
     """Cloning with theta, diagonal and cross-covariance are consistent, as the regressor assumes."""
     x, _ = trials(6)
@@ -163,7 +145,7 @@ def test_hyperparameters_survive_json_exactly(lengthscales, signal, noise, mean,
     assert Hyperparameters.from_json(json.loads(json.dumps(h.to_json()))) == h
 
 
-def test_incomplete_json_is_refused(golden: Golden):
+def test_incomplete_json_is_refused(golden):
     """A state with a missing or unknown key is an error, not a default."""
     stored = Hyperparameters((0.1,), 1.0, 0.1).to_json()
     for wrong in ({**stored, "nugget": 1.0}, {key: value for key, value in stored.items() if key != "mean"}):
@@ -218,7 +200,7 @@ def test_repeated_rows_are_an_ordinary_history():
     assert learned.mean(x[:1])[0] == pytest.approx(1.5, abs=0.01)
 
 
-def test_fault_49_a_singular_matrix_gets_jitter_and_says_so(golden: Golden):
+def test_fault_49_a_singular_matrix_gets_jitter_and_says_so(golden):
     """Without noise repeated rows make the covariance singular: it is factorised all the same, and noted."""
     options = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=2.0, noise_sd=0.0, mean=0.0)
     x = np.array([[0.5, 0.5]] * 3 + [[0.1, 0.9]])
@@ -230,7 +212,7 @@ def test_fault_49_a_singular_matrix_gets_jitter_and_says_so(golden: Golden):
     assert posterior.hyperparameters.noise_sd == 0.0
 
 
-def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameters(monkeypatch, golden: Golden):
+def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameters(monkeypatch, golden):
     """An optimiser stopped early changes nothing but the notes; without a previous fit the prior's modes serve."""
     x, y = trials(20)
     previous = fit(x[:10], y[:10], LEARNED).hyperparameters

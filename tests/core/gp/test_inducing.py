@@ -122,16 +122,6 @@ def test_hardly_any_noise_is_survived(noise):
     assert (posterior.jitter > 0) == bool(posterior.notes) == (noise < 1e-5)
 
 
-def test_noise_draws_have_the_covariance_of_what_is_not_explained():
-    """Prior and noise together are L L', for exact and for inducing inputs: so posterior samples by Matheron work."""
-    x, y = trials(90)
-    for posterior in (conditioned(x, y, ALL), conditioned(x, y, FEW)):
-        unit = np.eye(len(posterior.x))
-        drawn = posterior.noise(unit)
-        K = posterior.hyperparameters.product_kernel.matrix(posterior.x, posterior.x)
-        np.testing.assert_allclose(K + drawn.T @ drawn, posterior.L @ posterior.L.T, atol=1e-9)
-
-
 @pytest.mark.parametrize("kind", ["integrated", "pointwise"])
 def test_bounds_work_on_inducing_inputs(kind):
     """Both kinds of bounds come out as the exact process's, to a tenth of its spread."""
