@@ -1,7 +1,6 @@
 """What a configuration that holds becomes."""
 
 from dataclasses import replace
-from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.spec import DosingSpec, FollowSpec, MeasureSpec, VariableWiring
 from tests.config.conftest import EXAMPLES, loaded
 from tests.config.texts import BY_HAND, SMALL
-from tests.golden import Golden
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
@@ -29,37 +27,90 @@ def test_every_example_holds(path):
     assert config.problem.budget > 0
 
 
-def test_a_device_is_waited_for_as_long_as_it_says():
-    """Though it is made before anything else is read; without a word for two seconds."""
-    config = loaded(SMALL.replace("driver: ezo-pmp", "timeout: 1500 ms, driver: ezo-pmp", 1))
-    assert {device.timeout_s for device in config.rig.devices.values()} == {1.5, 2.0}
+def changed(*changes):
+    """The small rig's text with this replaced by that."""
+    text = SMALL
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
 
 
-def test_quantities_are_converted_once():
-    """Durations become seconds, prices exact decimals per counted unit, money micro-units."""
-    config = loaded(SMALL)
-    assert config.rig.timing.settle_s == 1200.0
-    assert config.rig.timing.measure == MeasureSpec(300.0, 10.0, "median", 1)
-    assert [m.price for m in config.rig.meters] == [Decimal(p) for p in ("0.31", "0.0042", "1.5", "0.05")]
-    assert config.problem.budget == 12_000_000
-    assert config.rig.dosing["doser"] == DosingSpec("probe", -0.04, 0.04, 45.0, 6)
+VALVE = "actuator: ca_valve,"
+CA_RANGE = "range: [0, 7.7]"
+ENDS = np.array([[5.2, 0.0], [6.8, 7.7]])
+HELD = ActuatorLimits(low=5.2, high=6.8, safe_state="off", per_dose_ml=20.0, per_day_ml=200.0)
+CA_WIRING = FollowSpec(0.77, pytest.approx(0.231), "mM")
+BY_SENSOR = {"ca_probe": (0.0, pytest.approx(9.0)), "camera": (0.0, 50.0)}
+NO_VALVE = (("actuator: ca_valve, ", ""), (", ca_valve: off", ""), ("[[ph], [ca], [ph, ca]]", "all"))
+PLAUSIBLE = (
+    ("sensor: ca_probe,", "sensor: ca_probe, plausible: [0, 9000 uM],"),
+    ("floor: 0", "floor: 0, plausible: [0, 50]"),
+)
 
 
-def test_ranges_limits_and_safe_states_reach_the_guard():
-    """Every actuator gets its variable's range, its safe state and its caps."""
-    limits = loaded(SMALL).rig.limits
-    assert limits["ca_valve"] == ActuatorLimits(low=0.0, high=7.7, safe_state="off")
-    assert limits["doser"] == ActuatorLimits(low=5.2, high=6.8, safe_state="off", per_dose_ml=20.0, per_day_ml=200.0)
+def labels(config):
+    return [chosen.label for chosen in config.problem.space.control_sets]
 
 
-def test_wiring_follows_the_names():
-    """A variable knows its sensor and actuator; the read-back tolerance is 1 % of the range unless given."""
-    wiring = loaded(SMALL).rig.variables
-    assert wiring[1] == VariableWiring(
-        "ca", "ca_probe", "ca_valve", pytest.approx(0.077), None, FollowSpec(0.77, pytest.approx(0.231), "mM")
-    )
-    given = SMALL.replace("actuator: ca_valve,", "actuator: ca_valve, read_back_tolerance: 20 uM,")
-    assert loaded(given).rig.variables[1].read_back_tolerance == pytest.approx(0.02)
+@pytest.mark.parametrize(
+    ("text", "seen", "is_"),
+    [
+        (SMALL, lambda c: c.rig.timing.settle_s, 1200.0),
+        (SMALL, lambda c: c.rig.timing.measure, MeasureSpec(300.0, 10.0, "median", 1)),
+        (SMALL, lambda c: [str(m.price) for m in c.rig.meters], ["0.31", "0.0042", "1.5", "0.05"]),
+        (SMALL, lambda c: c.problem.budget, 12_000_000),
+        (SMALL, lambda c: c.rig.dosing["doser"], DosingSpec("probe", -0.04, 0.04, 45.0, 6)),
+        (SMALL, lambda c: c.rig.limits["ca_valve"], ActuatorLimits(low=0.0, high=7.7, safe_state="off")),
+        (SMALL, lambda c: c.rig.limits["doser"], HELD),
+        (
+            SMALL,
+            lambda c: c.rig.variables[1],
+            VariableWiring("ca", "ca_probe", "ca_valve", pytest.approx(0.077), None, CA_WIRING),
+        ),
+        (SMALL, lambda c: (c.problem.cost_model, c.problem.model.prior), ("per-set", "dimension-scaled")),
+        (SMALL, lambda c: c.problem.space.to_unit(ENDS), pytest.approx(np.array([[0, 0], [1, 1]]))),
+        (
+            changed(("driver: ezo-pmp", "timeout: 1500 ms, driver: ezo-pmp")),
+            lambda c: {device.timeout_s for device in c.rig.devices.values()},
+            {1.5, 2.0},
+        ),
+        (
+            changed((VALVE, f"{VALVE} read_back_tolerance: 20 uM,")),
+            lambda c: c.rig.variables[1].read_back_tolerance,
+            pytest.approx(0.02),
+        ),
+        (
+            changed((CA_RANGE, "range: [0 mM, 7700 uM]")),
+            lambda c: c.problem.space.variables[1].high,
+            pytest.approx(7.7),
+        ),
+        (
+            changed((CA_RANGE, "range: [0, 1e3]"), ("rig: tank", "rig: no")),
+            lambda c: (c.problem.space.variables[1].high, c.name, c.rig.limits["doser"].safe_state),
+            (1000.0, "no", "off"),
+        ),
+        (changed(*PLAUSIBLE), lambda c: c.rig.plausible, BY_SENSOR),
+        (changed(("4.2 EUR/L", "9.0 EUR/L")), lambda c: str(c.rig.meters[1].price), "0.009"),
+        (changed(("4.2 EUR/L", "9 EUR/L")), lambda c: str(c.rig.meters[1].price), "0.009"),
+        (BY_HAND + "costs: per-setting\n", lambda c: c.problem.cost_model, "per-setting"),
+        (SMALL + "model: {prior: gamma}\n", lambda c: c.problem.model.prior, "gamma"),
+        (BY_HAND, lambda c: (c.wired, c.rig.limits), (False, {})),
+        (BY_HAND, labels, ["ph", "ca", "ph+ca"]),
+        (changed(*NO_VALVE), labels, ["ph"]),
+        *(
+            (BY_HAND + f"known_costs: {text}\n", lambda c: c.problem.known_costs, costs)
+            for text, costs in (
+                ("{each: {ca: 0.1 EUR, ph: 0.2 EUR}}", (0.2, 0.1, 0.3)),
+                ("{each: {trial: 1 EUR, ca: 0.1 EUR, ph: 0.2 EUR}, ph+ca: 1.25 EUR}", (1.2, 1.1, 1.25)),
+                ("{ca: 3 EUR, each: {ph: 0.2 EUR}, ph+ca: 4 EUR}", (0.2, 3.0, 4.0)),
+            )
+        ),
+    ],
+)
+def test_what_a_file_says_is_what_it_means(text, seen, is_):
+    """Durations are seconds, prices exact per counted unit, money micro-units; what is left out is usual."""
+    assert seen(loaded(text)) == is_
 
 
 def test_how_far_a_variable_may_be_from_its_setpoint_comes_from_its_tolerances():
@@ -80,12 +131,6 @@ def test_how_far_a_variable_may_be_from_its_setpoint_comes_from_its_tolerances()
     )
     measured = SMALL.replace(", actuator: ca_valve, natural", ", natural").replace(", [ca], [ph, ca]]", "]")
     assert loaded(measured.replace(", ca_valve: off}", "}")).rig.variables[1].follows is None
-
-
-def test_units_of_the_same_dimension_may_be_mixed():
-    """A range in another unit than the variable's is converted to the variable's."""
-    config = loaded(SMALL.replace("range: [0, 7.7]", "range: [0 mM, 7700 uM]"))
-    assert config.problem.space.variables[1].high == pytest.approx(7.7)
 
 
 @pytest.mark.parametrize(
@@ -142,28 +187,6 @@ def test_a_marginal_may_be_learned():
     assert (learned.mean, learned.at_least) == (pytest.approx(0.5), 20)
 
 
-def test_costs_may_depend_on_the_setpoints():
-    """`costs: per-setting`; per set without it."""
-    assert loaded(BY_HAND).problem.cost_model == "per-set"
-    assert loaded(BY_HAND + "costs: per-setting\n").problem.cost_model == "per-setting"
-
-
-def test_all_means_every_subset_that_can_be_controlled():
-    """`control_sets: all` leaves out variables without actuator, unless a person does the controlling."""
-    by_hand = loaded(BY_HAND).problem.space.control_sets
-    assert [c.label for c in by_hand] == ["ph", "ca", "ph+ca"]
-    text = SMALL.replace("control_sets: [[ph], [ca], [ph, ca]]", "control_sets: all")
-    wired = loaded(text.replace("actuator: ca_valve, ", "").replace(", ca_valve: off", ""))
-    assert [c.label for c in wired.problem.space.control_sets] == ["ph"]
-
-
-def test_a_rig_without_devices_is_a_bench_by_hand():
-    """Without devices neither sensors, trial timing nor safe states are asked for."""
-    config = loaded(BY_HAND)
-    assert not config.wired
-    assert config.rig.limits == {}
-
-
 def test_policy_options_come_from_its_dataclass():
     """Options given reach the policy, the others keep their defaults, all of them are listed."""
     config = loaded(SMALL + "policy: {name: explore-then-commit, tolerance: 0.02, explore: {plays: 3}}\n")
@@ -184,12 +207,6 @@ def test_the_model_can_be_pinned_per_variable():
     assert same == replace(per_variable, lengthscales=(0.3, 0.3))
 
 
-def test_the_prior_can_be_chosen():
-    """By name; the default grows with the dimension."""
-    assert loaded(SMALL).problem.model.prior == "dimension-scaled"
-    assert loaded(SMALL + "model: {prior: gamma}\n").problem.model.prior == "gamma"
-
-
 def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
     """Costs that are known beforehand are given by control set, in any order."""
     text = BY_HAND + "known_costs: {ca: 2 EUR, ca+ph: 2.5 EUR, ph: 0.5 EUR}\n"
@@ -198,19 +215,6 @@ def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
     assert problem.known_costs == (0.5, 2.0, 2.5)
     assert problem.cost_ceiling == 3.0
     assert problem.budget == 12_000_000
-
-
-@pytest.mark.parametrize(
-    ("written", "costs"),
-    [
-        ("{each: {ca: 0.1 EUR, ph: 0.2 EUR}}", (0.2, 0.1, 0.3)),
-        ("{each: {trial: 1 EUR, ca: 0.1 EUR, ph: 0.2 EUR}, ph+ca: 1.25 EUR}", (1.2, 1.1, 1.25)),
-        ("{ca: 3 EUR, each: {ph: 0.2 EUR}, ph+ca: 4 EUR}", (0.2, 3.0, 4.0)),
-    ],
-)
-def test_known_costs_may_be_sums(written, costs):
-    """Of what a trial and each controlled variable add, to the millionth; what is said of a control set itself wins."""
-    assert loaded(BY_HAND + f"known_costs: {written}\n").problem.known_costs == costs
 
 
 @pytest.mark.parametrize("written", ["{max_per_trial: 3 EUR}", "{total: 12 EUR, most: 3 EUR}", "[12 EUR]", "12"])
@@ -228,22 +232,6 @@ def test_the_command_line_changes_the_total_and_not_what_a_trial_may_cost():
     assert (problem.budget, problem.cost_ceiling) == (30_000_000, 3.0)
 
 
-def test_yaml_1_1_surprises_are_gone():
-    """`off` is a word, `1e3` a number, `12:30` and `no` text."""
-    text = SMALL.replace("range: [0, 7.7]", "range: [0, 1e3]").replace("rig: tank", "rig: no")
-    config = loaded(text)
-    assert config.problem.space.variables[1].high == 1000.0
-    assert config.name == "no"
-    assert config.rig.limits["doser"].safe_state == "off"
-
-
-def test_plausible_readings_are_kept_by_sensor():
-    """What cannot be true is known per sensor, of variables and outcome alike."""
-    text = SMALL.replace("sensor: ca_probe,", "sensor: ca_probe, plausible: [0, 9000 uM],")
-    rig = loaded(text.replace("floor: 0", "floor: 0, plausible: [0, 50]")).rig
-    assert rig.plausible == {"ca_probe": (0.0, pytest.approx(9.0)), "camera": (0.0, 50.0)}
-
-
 def test_a_look_counts_for_ten_times_as_long_as_it_takes():
     """Unless the file says for how long; its samples are reduced as those of the outcome are."""
     text = SMALL.replace("  settle:", "  look: {after: 1 min, for: 1 min, every: 15 s}\n  settle:")
@@ -259,12 +247,6 @@ def test_a_unit_is_written_as_people_and_spreadsheets_do():
     assert Units("EUR").to("0.1 m²·day⁻¹", "cm²/day", "a growth") == pytest.approx(1000.0)
 
 
-def test_a_number_written_differently_is_the_same_price():
-    """9.0 and 9 EUR/L are one price, so that a resumed campaign sees no change."""
-    one, other = (loaded(SMALL.replace("4.2 EUR/L", price)).rig.meters[1] for price in ("9.0 EUR/L", "9 EUR/L"))
-    assert str(one.price) == str(other.price) == "0.009"
-
-
 def test_overrides_replace_what_the_file_says():
     """Buses by name (or an inline one by device), budget, seed, trials and speed can come from the command line."""
     buses = {"plc": "modbus_tcp://10.0.0.9:502", "probe": "tcp://10.0.0.8:5000"}
@@ -275,14 +257,8 @@ def test_overrides_replace_what_the_file_says():
     assert config.rig.speedup == 100.0
 
 
-def test_an_override_is_blamed_on_its_option(golden: Golden):
+def test_an_override_is_blamed_on_its_option(golden):
     """An error in what the command line gave names the option, not a line of the file."""
     with pytest.raises(ConfigError) as caught:
         load_text(SMALL, Path("rig.yaml"), Overrides({"plk": "tcp://x:1"}, budget="5 USD"))
     golden({p.where for p in caught.value.mistakes})
-
-
-def test_setpoints_survive_the_unit_cube():
-    """The space of a loaded configuration maps its own range onto [0, 1]."""
-    space = loaded(SMALL).problem.space
-    assert np.allclose(space.to_unit(np.array([[5.2, 0.0], [6.8, 7.7]])), [[0, 0], [1, 1]])

@@ -1,5 +1,6 @@
 """Small problems to decide on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,22 @@ def make_history(rows):
 def hill(x):
     """Best at (0.3, 0.6)."""
     return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Known costs of settings (b, k) of a control set, by a function of both; flat where a policy climbs."""
+
+    price: Callable[[int, np.ndarray], np.ndarray]
+
+    def mean(self, control_set, settings):
+        return np.asarray(self.price(control_set, np.asarray(settings)))
+
+    def gradient(self, control_set, settings):
+        return np.zeros(np.shape(settings))
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
 
 
 @dataclass(frozen=True)

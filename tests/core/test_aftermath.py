@@ -11,7 +11,6 @@ from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.gp.model import fit_history
 from tests.core.claims import unreadable
 from tests.core.conftest import make_history
-from tests.golden import Golden
 
 NATURE = TruncatedNormal(0.4, 0.2)
 
@@ -63,7 +62,7 @@ def test_the_spread_of_one_trial_is_more_than_that_of_its_mean(problem):
     assert forecast(down, turned, None, 0, (at,)).mean == pytest.approx(-expected.mean)
 
 
-def test_nothing_is_expected_before_anything_is_known(problem, golden: Golden):
+def test_nothing_is_expected_before_anything_is_known(problem, golden):
     """Of the outcome while it has no unit, of the cost while the set was never tried."""
     learned = replace(problem, model=replace(problem.model, hyperparameters="learned"))
     assert forecast(learned, History(), None, 0, (0.5,)) is None

@@ -13,7 +13,6 @@ from tests.core.claims import unreadable
 from tests.core.conftest import make_history
 from tests.core.made_up import WORDY, decisions
 from tests.core.test_recommend import tried
-from tests.golden import Golden
 
 PRICES = (None, 0.0, 0.3, 2.0)
 UNITS = {"a": "mM", "b": "V"}
@@ -149,7 +148,7 @@ def imported(n=16):
     return make_history([(2, x, 1.0 - (x[0] - 0.3) ** 2, 10.0) for x in at])
 
 
-def test_what_was_never_tried_is_to_be_tried_next(problem, golden: Golden):
+def test_what_was_never_tried_is_to_be_tried_next(problem, golden):
     """Every old trial controlled both; a alone promises as much for less: both are run, and a is tried next."""
     known = replace(problem, known_costs=(2.0, 2.0, 10.0))
     found = recommend(known, imported(), trial_rng(0, 1), 0.05)
@@ -181,7 +180,7 @@ def test_at_a_price_what_earns_more_is_run(problem):
     assert [way.control_set for way in runs.values()] == [("b",), ("a",)]
 
 
-def test_all_that_is_said_is_said_once(problem, golden: Golden):
+def test_all_that_is_said_is_said_once(problem, golden):
     """Headline, reason, certainty, at a price and without one, maximised and minimised."""
     said = []
     for price in (None, 0.5):

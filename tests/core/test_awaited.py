@@ -19,7 +19,6 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.published.psq import UcbPsq
-from tests.golden import Golden
 
 ALL_HARVEST = ExplorationShare(first=0.0, then=0.0)
 OPTIONS = ModelOptions("fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
@@ -113,7 +112,7 @@ def test_the_next_trial_goes_elsewhere(problem):
     )
 
 
-def test_the_best_there_is_was_played_while_its_outcome_is_awaited(problem, golden: Golden):
+def test_the_best_there_is_was_played_while_its_outcome_is_awaited(problem, golden):
     """Harvest does not play it again and again until that comes: what is under way is attained, as far as expected."""
     problem, policy = replace(problem, budget=10**9, known_costs=(1.0, 1.0, 1.0)), LikelyMaximisers(explore=ALL_HARVEST)
     history = History.of(rows(9))
@@ -136,7 +135,7 @@ def test_the_best_there_is_was_played_while_its_outcome_is_awaited(problem, gold
     assert (given_up[0].setting, given_up[1]) == (pytest.approx(first.setting), pytest.approx(reached))
 
 
-def test_what_is_awaited_may_change_what_is_recommended(problem, golden: Golden):
+def test_what_is_awaited_may_change_what_is_recommended(problem, golden):
     """What is sure changes nothing; what may tell against the choice names what would be chosen then; none, nothing."""
     x = np.linspace(0.1, 0.9, 12)
     known = [Observation(t, 0, (float(v), 0.5), 1.0, 10**6) for t, v in enumerate(x, start=1)]

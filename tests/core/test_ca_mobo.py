@@ -20,7 +20,6 @@ from rigctl.core.multi_objective.trade_off import front_of, outcome_values, refe
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.errors import PolicyError
-from tests.golden import Golden
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 SETS = (("a",), ("b",), ("a", "b"))
@@ -295,7 +294,7 @@ def test_what_is_remembered_of_an_outcome_is_found_by_its_name():
     assert [f.hyperparameters for f in other] == [f.hyperparameters for f in one[::-1]]
 
 
-def test_the_explanation_names_the_trade_off(golden: Golden):
+def test_the_explanation_names_the_trade_off(golden):
     """Weights, what is expected of each outcome in its unit, and what the order of costs leaves."""
     proposal, _ = decided(CaMobo(("a",)), make_problem(), make_history())
     names = {"outcome": "growth", "unit": "cm2", "currency": "EUR"}
@@ -318,7 +317,7 @@ def test_old_trials_without_the_further_outcome_are_no_obstacle():
     )
 
 
-def test_what_does_not_fit_is_told_by_its_key(golden: Golden):
+def test_what_does_not_fit_is_told_by_its_key(golden):
     """One outcome, or an order of strangers, is refused with the configuration's own words."""
     alone = replace(make_problem(), further=())
     with pytest.raises(PolicyError) as refused:

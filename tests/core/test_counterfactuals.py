@@ -21,7 +21,6 @@ from rigctl.errors import PolicyError
 from tests.core.claims import unreadable
 from tests.core.flips import run
 from tests.core.test_recommend import tried
-from tests.golden import Golden
 
 COMMIT = ExploreThenCommit(tolerance=0.2, explore=Exploration(share=0.0))
 KNOWN = (0.3, 0.2, 1.0)
@@ -86,7 +85,7 @@ def test_the_price_of_a_meter_turns_every_trial_it_was_in(problem):
     assert f"{flip.at:.6g} EUR" in told(flip, currency="EUR")
 
 
-def test_flips_of_a_recommendation_are_recommended_anew(problem, golden: Golden):
+def test_flips_of_a_recommendation_are_recommended_anew(problem, golden):
     """Found by what is cheap to ask, shown only if the whole recommendation says so on both sides."""
     situation = situation_of(problem, tolerance=0.2)
     found = changes_of_recommendation(situation)
@@ -109,7 +108,7 @@ def test_the_search_is_cut_short_and_says_so(problem):
     assert not counterfactuals(situation, most=500).cut_short
 
 
-def test_nothing_found_is_said_plainly(golden: Golden):
+def test_nothing_found_is_said_plainly(golden):
     """With the number of decisions that were tried."""
     none = Counterfactuals("a", (), 23, cut_short=False)
     (line,) = shown(none, currency="EUR")

@@ -28,6 +28,7 @@ from rigctl.core.policies.published.gittins import (
     GittinsIndex,
 )
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
+from rigctl.core.policies.published.sadcbo import Sadcbo
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from rigctl.core.policies.random_search import RandomSearch
 from rigctl.core.policies.value_per_cost import ValuePerCost
@@ -260,6 +261,10 @@ def test_it_ends_when_nothing_fits(case):
         (DecayingGittinsIndex, {"decay": 1.0}, "decay"),
         (DecayingGittinsIndex, {"last_weight": 0.0}, "last_weight"),
         (CaMobo, {"order": ("a", "-a")}, "order"),
+        (Sadcbo, {"eta": 0.0}, "eta"),
+        (Sadcbo, {"eta": 1.1}, "eta"),
+        (Sadcbo, {"gamma": 0.0}, "gamma"),
+        (Sadcbo, {"gamma": 1.1}, "gamma"),
         (Width, {"beta": 0.0}, "width.beta"),
         (Width, {"settings": 1.0}, "width.settings"),
     ],

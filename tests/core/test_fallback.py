@@ -13,7 +13,6 @@ from rigctl.core.policies.check import _played, _problem
 from rigctl.core.policies.fallback import fallback, repeat
 from rigctl.core.policies.registry import policy_class, policy_names
 from tests.core.conftest import make_history
-from tests.golden import Golden
 
 OPTIONS = {"ca-mobo": {"order": ["a", "b"]}}
 
@@ -37,7 +36,7 @@ def test_no_policy_plays_what_cannot_be_played(name):
         history = history.append(_played(problem, proposal, nature, failed=False))
 
 
-def test_nothing_else_plays_it_either(golden: Golden):
+def test_nothing_else_plays_it_either(golden):
     """Neither safe exploration nor a proposal played again; a policy that knows nothing of it is corrected."""
     problem = _problem(maximise=True, outcomes=1)
     away = replace(problem, unavailable={0: "away", 1: "away"})
@@ -82,7 +81,7 @@ def test_a_set_that_no_longer_fits_is_passed_over(problem):
     assert fallback(problem, history, trial_rng(3, 8), "").control_set == 0
 
 
-def test_nothing_that_fits_ends_it(problem, golden: Golden):
+def test_nothing_that_fits_ends_it(problem, golden):
     """The error names what is left and the cheapest set."""
     history = make_history([(0, (0.5, 0.5), 1.0, 4.9), (1, (0.5, 0.5), 1.0, 4.0), (2, (0.5, 0.5), 1.0, 1.0)])
     with golden.raises(BudgetSpent):
@@ -94,7 +93,7 @@ def last_proposal(**changes):
     return replace(Proposal(1, "p", "explore", 1, (0.25,), "because"), **changes)
 
 
-def test_a_proposal_is_played_again_where_it_can_be_paid(problem, golden: Golden):
+def test_a_proposal_is_played_again_where_it_can_be_paid(problem, golden):
     """Control set and setting are the last ones; trial, policy and reason say what happened."""
     history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
     again = repeat(problem, history, last_proposal(notes=("n",)), "no decision")

@@ -25,7 +25,6 @@ from rigctl.core.policies.published.gittins import (
 )
 from tests.core.conftest import Slope, hill
 from tests.core.set_moments import SetIntegrals
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 
@@ -210,7 +209,7 @@ def test_a_set_that_was_never_metered_counts_as_the_cheapest():
 
 
 @pytest.mark.slow
-def test_lambda_halves_exactly_when_the_rule_fires(golden: Golden):
+def test_lambda_halves_exactly_when_the_rule_fires(golden):
     """The trial of that decision is still chosen by the old lambda; the new one is in the state and in the reason."""
     problem = make_problem()
     history, policy = make_past(problem, 30), DecayingGittinsIndex(cost_weight=1.0)
@@ -234,7 +233,7 @@ def test_lambda_halves_exactly_when_the_rule_fires(golden: Golden):
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-def test_cost_per_sample_ends_the_campaign_where_a_budget_does_not(policy, golden: Golden):
+def test_cost_per_sample_ends_the_campaign_where_a_budget_does_not(policy, golden):
     """The same lambda: with `budget` it goes on, with `cost-per-sample` it says why it ends, in the outcome's units."""
     problem, history = make_problem(), make_past(make_problem(), 30)
     costly = replace(policy, cost_weight=10.0, **({"last_weight": 10.0} if policy.name == "pbgi-d" else {}))
@@ -292,7 +291,7 @@ def test_full_control_starts_from_the_papers_sobol_points():
     assert ask(GittinsIndex(initial=7), problem, known)[0].phase == "initial"
 
 
-def test_nothing_that_fits_is_said_before_and_after_the_first_model(golden: Golden):
+def test_nothing_that_fits_is_said_before_and_after_the_first_model(golden):
     """BudgetSpent names what is left and what the cheapest trial may cost."""
     problem = make_problem(budget=0.5, known_costs=(0.7, 0.8, 0.9))
     with golden.raises(BudgetSpent):

@@ -26,7 +26,6 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.fallback import fallback
 from rigctl.experiment import variable
 from tests.core.setpoints import SETPOINTS, SETS, USUAL_FIRST, WATER, campaign, controlled, left_alone, problem_of
-from tests.golden import Golden
 from tests.profiles import nightly_beyond
 
 # written as decimals, none of them a binary fraction
@@ -58,11 +57,6 @@ def test_a_setpoint_is_the_decimal_as_written(low, count, step, data):
     assert setpoint == float(first + level * each)
     assert Decimal(repr(setpoint)) == first + level * each
     assert v.low <= setpoint <= v.high
-
-
-def test_plain_arithmetic_is_not_enough():
-    """The defect that decimals avoid."""
-    assert stepped("a", A).setpoint(2 / 6) == 0.3 != 0.1 + 2 * 0.1
 
 
 @pytest.mark.parametrize("step", [0.4, 0.0, -1.0, float("nan"), 3.0])
@@ -293,7 +287,7 @@ class Stepless:
         return Proposal(1, self.name, "explore", 2, (0.34, 0.5, 0.512), "because"), {}
 
 
-def test_a_policy_that_knows_no_steps_is_moved_and_told(golden: Golden):
+def test_a_policy_that_knows_no_steps_is_moved_and_told(golden):
     """A plug-in's setting between two steps goes to the nearest, and the trial's notes say so."""
     problem = problem_of(GRID, "ucb-cvs")
     proposal, _ = next_proposal(Stepless(), None, problem, History(), trial_rng(1, 1))

@@ -20,7 +20,6 @@ from rigctl.core.policies.published.psq import UcbPsq
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
-from tests.golden import Golden
 
 A, B, BOTH = 0, 1, 2
 """The control sets of the fixture `problem`."""
@@ -145,7 +144,7 @@ def test_what_two_variables_share_is_what_brute_force_makes_of_it():
     )
 
 
-def test_a_reading_narrows_what_is_expected_of_the_trial(problem, golden: Golden):
+def test_a_reading_narrows_what_is_expected_of_the_trial(problem, golden):
     """Decisions see the conditional marginal of what was read, and the usual one of what was not, with a note."""
     history = looked(*pairs(0.9, 40))
     now = replace(of_b(problem, NORMAL), look=Look((None, 0.7), (0.0, 0.0)))
@@ -253,7 +252,7 @@ def test_readings_are_kept_with_the_decision(problem):
     assert typed(Proposal, older) == replace(proposal, read=())
 
 
-def test_an_explanation_says_how_far_a_reading_is_trusted(golden: Golden):
+def test_an_explanation_says_how_far_a_reading_is_trusted(golden):
     """In numbers and plain words: what was read, what is expected, what has been kept, and what is not trusted."""
     variables = [variable("ph", 5.0, 7.0, "pH", natural=(6.0, 0.3)), variable("ca", 1.0, 5.0, "mM", natural=(3, 0.5))]
     e = Experiment.of([*variables, variable("air", 15.0, 30.0, "degC")], [["ca"], ["ca", "ph"]], 1e6)
@@ -292,7 +291,7 @@ def test_an_experiment_says_what_is_best_at_what_is_read_now():
     assert high > 6.1
 
 
-def test_a_suggestion_hands_its_look_to_the_trial_that_is_told(golden: Golden):
+def test_a_suggestion_hands_its_look_to_the_trial_that_is_told(golden):
     """What it was decided by need not be said twice; looks of nothing, or of what is not there, are refused."""
     e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3))], [["ph"]], 10.0)
     asked = e.suggest({"ph": 6.5})

@@ -13,11 +13,10 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq, undominated
-from tests.core.conftest import hill, make_history, make_space
+from tests.core.conftest import Priced, hill, make_history, make_space
 from tests.core.plain import at_setting, make_case
 from tests.core.set_moments import SetIntegrals
 from tests.core.test_explore_then_commit import campaign
-from tests.golden import Golden
 
 ALL = (UcbPsq(), TsPsq(features=64), EiPsq(fantasies=8))
 PER_COST = tuple(replace(p, per_cost=True) for p in ALL)
@@ -174,7 +173,7 @@ def test_per_unit_cost_divides_what_exceeds_the_floor(two):
 
 
 @pytest.mark.parametrize("policy", PER_COST)
-def test_per_unit_cost_each_set_is_tried_once_first(problem, policy, golden: Golden):
+def test_per_unit_cost_each_set_is_tried_once_first(problem, policy, golden):
     """Small sets first; nothing can be divided by a cost nobody has seen."""
     proposals, _ = campaign(policy, problem, (0.1, 0.2, 0.4), hill, limit=5)
     assert sorted(p.control_set for p in proposals[:3]) == [0, 1, 2]
@@ -205,19 +204,9 @@ def test_improvement_per_unit_cost_is_a_difference_of_logarithms(two):
 @pytest.mark.parametrize("policy", [UcbPsq(per_cost=True), TsPsq(features=64, per_cost=True), EiPsq(per_cost=True)])
 def test_per_unit_cost_takes_the_cost_at_the_setting(problem, policy):
     """With a known cost field nothing is metered first, and the score is divided by the cost where it is reached."""
-
-    class Field:
-        def mean(self, control_set, at):
-            return np.full(len(at), 1e-3) if control_set == 1 else 1.0 + at.sum(axis=1)
-
-        def gradient(self, control_set, at):
-            return np.zeros(at.shape)
-
-        def upper(self, control_set, at):
-            return self.mean(control_set, at)
-
+    field = Priced(lambda i, at: np.full(len(at), 1e-3) if i == 1 else 1.0 + at.sum(axis=1))
     history = History.of(o for o in some_history().observations if o.control_set != 1)
-    proposal, _ = policy.propose({}, replace(problem, known_cost_field=Field()), history, trial_rng(0, 13))
+    proposal, _ = policy.propose({}, replace(problem, known_cost_field=field), history, trial_rng(0, 13))
     assert proposal.control_set == 1
     assert proposal.predicted_cost == pytest.approx(1e-3)
 
@@ -225,19 +214,9 @@ def test_per_unit_cost_takes_the_cost_at_the_setting(problem, policy):
 @pytest.mark.parametrize("policy", ALL)
 def test_a_peak_too_dear_for_the_rest_is_not_played(two, policy):
     """Where high settings of a cost more than is left, what is proposed is predicted to fit all the same."""
-
-    class Field:
-        def mean(self, control_set, at):
-            return np.where((control_set == 0) & (at[:, 0] > 0.35), 5.0, 0.1)
-
-        def gradient(self, control_set, at):
-            return np.zeros(at.shape)
-
-        def upper(self, control_set, at):
-            return self.mean(control_set, at)
-
+    field = Priced(lambda i, at: np.where((i == 0) & (at[:, 0] > 0.35), 5.0, 0.1))
     history = some_history(sets=2, costs=(0.8, 0.8))
-    priced = replace(two, known_costs=None, known_cost_field=Field(), budget=to_micros(10))
+    priced = replace(two, known_costs=None, known_cost_field=field, budget=to_micros(10))
     for seed in range(4):
         proposal, _ = policy.propose({}, priced, history, trial_rng(seed, 13))
         assert proposal.predicted_cost <= 0.4

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.asking import play, trial_rng
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.asking import trial_rng
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.policies.check import _problem
@@ -35,16 +35,3 @@ def test_a_set_that_does_not_fit_is_not_drawn():
     assert {p.control_set for p in proposals(problem)} == {0, 1}
     with pytest.raises(BudgetSpent):
         proposals(replace(problem, budget=to_micros(0.5)), count=1)
-
-
-def test_a_campaign_ends_within_its_budget():
-    """Trials until nothing fits, and never a currency unit more."""
-    problem = replace(_problem(maximise=True, outcomes=1), known_costs=(1.0, 5.0, 9.0), budget=to_micros(40))
-    prices = dict(enumerate(problem.known_costs))
-
-    def observe(proposal):
-        x = np.full(problem.space.dimension, 0.5)
-        return Observation(proposal.trial, proposal.control_set, tuple(x), 1.0, to_micros(prices[proposal.control_set]))
-
-    played = play(RandomSearch(), problem, observe, 1)
-    assert to_micros(39) < played.history.spent <= problem.budget

@@ -13,7 +13,6 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history
-from tests.golden import Golden
 
 
 def hill(x):
@@ -141,7 +140,7 @@ def test_outcomes_below_the_floor_are_no_reason_to_fail(problem):
     assert found.choice.control_set in {("a",), ("a", "b")}
 
 
-def test_without_an_outcome_there_is_nothing_to_recommend(problem, golden: Golden):
+def test_without_an_outcome_there_is_nothing_to_recommend(problem, golden):
     """An empty history is told, with the remedy."""
     with golden.raises(PolicyError):
         recommend(problem, History(), trial_rng(0, 1), tolerance=0.1)

@@ -16,7 +16,6 @@ from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTri
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Term, told
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from tests.golden import Golden
 
 SPACE = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [["a"], ["b"], ["a", "b"]])
 GIVEN = ReferenceTrials(5, 1, (0.25,))
@@ -77,7 +76,7 @@ def test_a_reference_that_cannot_be_played_leaves_the_trial_to_the_policy() -> N
     assert proposal.phase != "reference"
 
 
-def test_every_trial_cannot_be_a_reference(golden: Golden) -> None:
+def test_every_trial_cannot_be_a_reference(golden) -> None:
     """Nothing would be left to decide."""
     with golden.raises(ValueError):
         ReferenceTrials(1)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.space import Space, Variable
 from tests.core.conftest import make_space
-from tests.golden import Golden
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=2))
@@ -47,7 +46,7 @@ def test_a_setting_is_clipped_at_both_ends_and_linear_between(u, setpoint):
     assert one_variable(2.0, 8.0).setpoints(0, (u,)) == {"a": setpoint}
 
 
-def test_each_value_of_a_setting_goes_to_its_own_variable(golden: Golden):
+def test_each_value_of_a_setting_goes_to_its_own_variable(golden):
     """In the order of the columns; a setting of another length is refused, not cut short."""
     space = make_space()
     assert space.setpoints(2, (0.25, 0.75)) == {"a": 2.5, "b": 0.5}
@@ -89,7 +88,7 @@ def test_bad_control_sets_are_refused(sets, message):
         make_space(sets)
 
 
-def test_unknown_set_names_the_allowed_ones(golden: Golden):
+def test_unknown_set_names_the_allowed_ones(golden):
     """Asking for a control set that is not there lists those that are."""
     with golden.raises(ValueError):
         make_space().index_of(["y", "z"])

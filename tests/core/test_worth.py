@@ -17,7 +17,6 @@ from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from tests.core.claims import unreadable
-from tests.golden import Golden
 
 MODEL = ModelOptions("fixed", lengthscales=(0.35, 0.5, 0.7), signal_sd=2.0, noise_sd=0.1, mean=5.0)
 MATERN = replace(MODEL, kernel="matern-5/2")
@@ -126,7 +125,7 @@ def test_every_recommendation_stands_beside_leaving_everything_alone(maximise):
     assert today.setpoints == pytest.approx({"b": 2.0})
 
 
-def test_a_dearer_way_pays_from_its_price_per_outcome_on(golden: Golden):
+def test_a_dearer_way_pays_from_its_price_per_outcome_on(golden):
     """1.20 EUR a trial that buys 18 cm2/day is worth it from 0.067 EUR a cm2/day on; a cheaper way pays below that."""
     problem = problem_of()
     found = recommend(problem, history_of(problem, 60), trial_rng(0, 1), 0.2, floor_cost=0.1)
@@ -175,7 +174,7 @@ def test_everybody_can_read_a_recommendation(seed):
         assert not unreadable(line), line
 
 
-def test_little_seen_is_called_a_guess(golden: Golden):
+def test_little_seen_is_called_a_guess(golden):
     """Where trials have told little of what occurs by itself, the reference says so."""
     problem = problem_of(replace(MODEL, lengthscales=(0.05, 0.05, 0.05)))
     found = recommend(problem, history_of(problem, 6), trial_rng(0, 1), 0.2)

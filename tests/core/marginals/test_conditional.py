@@ -21,7 +21,6 @@ from rigctl.core.policies.registry import policy_names
 from rigctl.experiment import variable
 from rigctl.flaws import flaw_of
 from tests.core.setpoints import POLICIES, SETPOINTS, TAP, WATER, problem_of
-from tests.golden import Golden
 
 B = np.array([-0.3, 0.0, 0.4, 1.0, 2.3, 2.9])
 
@@ -90,7 +89,7 @@ def test_readings_are_where_they_are():
     assert natural_marginal("empirical", [7.5, 8.5], SETPOINTS, TAP) == Empirical((2.0, 3.0))
 
 
-def test_a_natural_range_must_rise(golden: Golden):
+def test_a_natural_range_must_rise(golden):
     """Reversed ends are refused where the marginal is made."""
     for make in (lambda: Stretched(Uniform(), 2.0, 2.0), lambda: Learned(low=3.0, high=1.0)):
         with pytest.raises(ValueError) as refused:

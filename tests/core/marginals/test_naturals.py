@@ -27,7 +27,6 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.gittins import GittinsIndex
 from rigctl.errors import PolicyError
 from tests.core.conftest import FIXED, make_space
-from tests.golden import Golden
 from tests.profiles import share
 
 A, B, BOTH = 0, 1, 2
@@ -171,7 +170,7 @@ def test_any_readings_make_a_marginal_whatever_their_order(readings):
 
 
 @pytest.mark.parametrize("readings", [[], [0.1, np.nan]])
-def test_no_reading_is_no_marginal(readings, golden: Golden):
+def test_no_reading_is_no_marginal(readings, golden):
     """Nothing, or what is not a number, is refused by name."""
     with pytest.raises(ValueError) as refused:
         fitted(np.array(readings))
@@ -215,7 +214,7 @@ def test_what_is_declared_stays(problem):
     assert notes == ()
 
 
-def test_a_change_of_supply_is_said_and_what_came_before_forgotten(problem, golden: Golden):
+def test_a_change_of_supply_is_said_and_what_came_before_forgotten(problem, golden):
     """First the prior again, then what the readings since then say."""
     problem = learning(problem, at_least=20)
     before, after = drawn(TruncatedNormal(0.2, 0.03), 40), drawn(TruncatedNormal(0.7, 0.03), 40, seed=1)
@@ -231,7 +230,7 @@ def test_a_change_of_supply_is_said_and_what_came_before_forgotten(problem, gold
     assert same == presented
 
 
-def test_trials_are_named_by_their_own_numbers(problem, golden: Golden):
+def test_trials_are_named_by_their_own_numbers(problem, golden):
     """Trials that controlled the variable, or failed before it was measured, are counted too."""
     readings = np.append(drawn(TruncatedNormal(0.2, 0.03), 30), drawn(TruncatedNormal(0.7, 0.03), 30))
     rows = []
@@ -291,7 +290,7 @@ def test_units_do_not_matter(span, low, seed):
     assert found.mean == pytest.approx(expected.mean, abs=1e-9 * (1 + abs(low) / span))
 
 
-def test_nonsense_is_refused(golden: Golden):
+def test_nonsense_is_refused(golden):
     """One reading is not enough to know a spread."""
     with golden.raises(ValueError):
         Learned(at_least=1)
@@ -305,7 +304,7 @@ def test_before_it_is_presented_it_has_the_range_of_its_prior():
 
 
 @pytest.mark.parametrize("policy", [ExploreThenCommit(), LikelyMaximisers(), GittinsIndex()], ids=lambda p: p.name)
-def test_nothing_is_decided_by_a_marginal_that_is_not_concrete(policy, problem, golden: Golden):
+def test_nothing_is_decided_by_a_marginal_that_is_not_concrete(policy, problem, golden):
     """A policy that is asked behind the back of `next_proposal` refuses, instead of believing the prior silently."""
     problem, history = learning(problem), observed(drawn(NORMAL, 20))
     with golden.raises(PolicyError):
@@ -314,7 +313,7 @@ def test_nothing_is_decided_by_a_marginal_that_is_not_concrete(policy, problem, 
     assert proposal.trial == 21
 
 
-def test_no_integral_is_taken_over_a_marginal_that_is_not_concrete(golden: Golden):
+def test_no_integral_is_taken_over_a_marginal_that_is_not_concrete(golden):
     """None of the three."""
     learned, at, kernel = Learned(), np.array([0.1, 0.6]), SquaredExponential(0.3)
     for integral in (lambda: learned.z(at, kernel), lambda: learned.Z(at, at, kernel), lambda: learned.zz(kernel)):

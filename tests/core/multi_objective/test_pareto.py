@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from rigctl.core.multi_objective.trade_off import hypervolume, non_dominated, reference_point
-from tests.golden import Golden
 
 
 def on_a_sphere(n, k, seed):
@@ -106,13 +105,13 @@ def test_the_reference_lies_below_the_worst_seen():
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((2, 0)), np.array([[np.nan, 1.0]])])
-def test_what_is_no_table_of_outcomes_is_refused(values, golden: Golden):
+def test_what_is_no_table_of_outcomes_is_refused(values, golden):
     """A wrong shape or a missing number is an error, not a front."""
     with golden.raises(ValueError):
         non_dominated(values)
 
 
-def test_without_values_there_is_no_reference(golden: Golden):
+def test_without_values_there_is_no_reference(golden):
     """Nothing seen, nothing to count from."""
     with golden.raises(ValueError):
         reference_point(np.empty((0, 2)))

@@ -20,7 +20,6 @@ from rigctl.core.operating.playing import kept, remembered
 from rigctl.core.operating.policy import RESPONSE, Operating
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.plain import PlainProcess
-from tests.golden import Golden
 from tests.profiles import nightly_beyond
 
 pytestmark = pytest.mark.usefixtures("few_days")
@@ -154,7 +153,7 @@ def test_with_half_of_the_readings_a_line_is_run_only_if_none_above_it_takes_the
         assert (proposal.setting == (0.75,)) is is_line
 
 
-def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen, golden: Golden):
+def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen, golden):
     """The reason says what was asked for; with nothing left there is no batch."""
     known, state = seen
     proposal, _ = decide(known, state=state)
@@ -167,7 +166,7 @@ def test_what_cannot_be_played_is_replaced_by_the_best_that_can(seen, golden: Go
 
 
 @pytest.mark.slow
-def test_in_full_what_is_best_at_just_these_readings_is_run(seen, golden: Golden):
+def test_in_full_what_is_best_at_just_these_readings_is_run(seen, golden):
     """What the recommendation's full rule plays, found another way; at most readings it is not the short rule's."""
     known, state = seen
     problem, _ = present(SEEING, known)
@@ -185,7 +184,7 @@ def test_in_full_what_is_best_at_just_these_readings_is_run(seen, golden: Golden
     assert others > len(read) / 2
 
 
-def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_for(seen, golden: Golden):
+def test_in_full_what_came_later_changes_nothing_and_what_is_missing_is_made_up_for(seen, golden):
     """A product does not change by itself; without a reading the fixed setting, without a control set the next best."""
     known, state = seen
     x = (0.3, 0.8)

@@ -24,7 +24,6 @@ from rigctl.core.gp.model import fit_history
 from rigctl.text import ends
 from tests.core.claims import unreadable
 from tests.core.test_answer import contradictions
-from tests.golden import Golden
 from tests.profiles import nightly_beyond
 
 LEVELS = 12
@@ -303,7 +302,7 @@ def test_a_cheaper_set_is_played_where_it_is_good_enough():
 
 
 @pytest.mark.slow
-def test_what_a_dearer_set_gains_is_not_gained_by_looking(golden: Golden):
+def test_what_a_dearer_set_gains_is_not_gained_by_looking(golden):
     """With a tolerance a cheaper and worse set is recommended; looking is held against the best fixed setting."""
     told, problem = found(1.0, 0.5), problem_of()
     rule, looking, best = told.rule, told.rule.looking, told.rule.looking.best
@@ -395,7 +394,7 @@ def test_everybody_can_read_a_rule(rho, tolerance):
     )
 
 
-def test_a_setting_that_follows_a_reading_is_written_as_a_sum(golden: Golden):
+def test_a_setting_that_follows_a_reading_is_written_as_a_sum(golden):
     """So that it can be worked out by hand."""
     follows = (
         Setting("ph", 6.12, (Slope("ca", 3.2, 0.4), Slope("t", -5.0, -1.5)), 4.0, 8.0),
