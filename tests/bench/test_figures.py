@@ -15,7 +15,6 @@ from rigctl.bench.papers.paper import PAPERS, grid_of
 from rigctl.bench.tables.results import curve_of, function_and_d, trials_of
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
-from tests.golden import Golden
 
 C_SETTING = ("hartmann3", "moderate-known", 0.04, 4.0)
 
@@ -58,7 +57,7 @@ def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
     assert files[0].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
-def test_an_unknown_format_is_refused(tmp_path: Path, golden: Golden) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path, golden) -> None:
     """The message names those there are."""
     with golden.raises(UsageError):
         write_figure(some_figure(), tmp_path, ["pdf"])
@@ -74,7 +73,7 @@ def test_the_page_fetches_nothing(page: str) -> None:
     assert len(page) < 200_000
 
 
-def test_the_page_holds_means_errors_and_seeds(page: str, golden: Golden) -> None:
+def test_the_page_holds_means_errors_and_seeds(page: str, golden) -> None:
     """Hovering shows the mean ± standard error and how many seeds: 0.4 and 0.2 give 0.3 ± 0.1 over two."""
     drawing = ET.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])  # noqa: S314
     read = ["".join(title.itertext()) for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
@@ -196,7 +195,7 @@ def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
         assert drawn(figure, "svg")[0]
 
 
-def test_an_unknown_layout_is_refused(golden: Golden) -> None:
+def test_an_unknown_layout_is_refused(golden) -> None:
     """The nearest name is offered."""
     with golden.raises(UsageError):
         figures_of("gitins", frame([rows("a", 0, [0.5])]))

@@ -8,7 +8,6 @@ import pytest
 from rigctl.bench.papers.judge import JudgedClaim, findings_of
 from rigctl.bench.papers.paper import grid_of
 from tests.bench.tables import ending, frame
-from tests.golden import Golden
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +52,7 @@ def m_run(
     ],
 )
 def test_m_claims_follow_the_data(
-    used: tuple[float, ...], volume: float, parts: tuple[str, ...], verdict: str, golden: Golden
+    used: tuple[float, ...], volume: float, parts: tuple[str, ...], verdict: str, golden
 ) -> None:
     """A fifth of the dear input, least of all inputs, the last one used most, at equal hypervolume: all are needed."""
     found = judged([m_run("mo-ucb", (85.0, 70.0, 90.0), 0.9), m_run("ca-mobo", used, volume)])
@@ -63,7 +62,7 @@ def test_m_claims_follow_the_data(
     golden(found[0].figures)
 
 
-def test_m_combinations_are_judged_apart(golden: Golden) -> None:
+def test_m_combinations_are_judged_apart(golden) -> None:
     """Each against MO-UCB in the same units on the same scale; on the trays less use is enough."""
     runs = [m_run("mo-ucb-own", (85.0, 70.0), 9.0, problem="zdt3-unscaled")]
     runs += [m_run("ca-mobo-printed-own", (20.0, 30.0), 9.0, problem="zdt3-unscaled")]
@@ -87,7 +86,7 @@ def test_m_needs_the_use_of_every_input() -> None:
     assert {f.verdict for f in judged(runs)} == {"undecided"}
 
 
-def test_another_budget_than_the_published_one_judges_nothing(golden: Golden) -> None:
+def test_another_budget_than_the_published_one_judges_nothing(golden) -> None:
     """Its figures are shown, with a remark, but the claim stays undecided."""
     runs = [m_run(p, (v, 90.0), 0.9, budget=40.0) for p, v in (("mo-ucb", 85.0), ("ca-mobo", 10.0))]
     found = judged(runs)[0]

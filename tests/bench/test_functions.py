@@ -21,7 +21,6 @@ from rigctl.bench.problems.functions import (
 from rigctl.bench.problems.terms import matern52_as_gaussians, root_exponential_as_gaussians
 from rigctl.errors import UsageError
 from tests.bench.arrays import read_formula, write_arrays
-from tests.golden import Golden
 
 
 @pytest.mark.parametrize(
@@ -80,7 +79,7 @@ def test_arrays_are_evaluated_as_their_readme_says(name, tmp_path):
 
 
 @pytest.mark.parametrize("directory", [None, "empty"])
-def test_missing_arrays_name_the_remedy(directory, tmp_path, golden: Golden):
+def test_missing_arrays_name_the_remedy(directory, tmp_path, golden):
     """Without a directory, or with one that lacks the file, the message says which file and which option."""
     with golden.raises(UsageError):
         data_file("airfoil", None if directory is None else tmp_path)

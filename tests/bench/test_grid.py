@@ -1,6 +1,7 @@
 """Grids: from options and files to cells, with every mistake found before anything runs."""
 
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCom
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 from tests.bench.players import install_plugin
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 PARTICULAR = """
@@ -46,7 +46,7 @@ PARTICULAR = """
 
 def cells_of(folder: Path, text: str, data: Path | None = None) -> tuple[Cell, ...]:
     path = folder / "grid.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(dedent(text), encoding="utf-8")
     return read_grid(path).cells(data)
 
 
@@ -76,14 +76,14 @@ MISFITS = (
 )
 
 
-def test_a_policy_that_does_not_fit_a_problem_is_refused(tmp_path, golden: Golden):
+def test_a_policy_that_does_not_fit_a_problem_is_refused(tmp_path, golden):
     """Grid, problem, label and key are named, with what was got and what is allowed."""
     for text in MISFITS:
         with golden.raises(UsageError):
             cells_of(tmp_path, text)
 
 
-def test_every_block_and_every_policy_is_looked_at(tmp_path, golden: Golden):
+def test_every_block_and_every_policy_is_looked_at(tmp_path, golden):
     """The mistake may stand in the last grid only, for the last policy, at one of its problems."""
     good = "{problem: zdt3, policy: [mo-ucb, ca-mobo], budget: 3}"
     bad = "{problem: [zdt3, levy4], policy: [default, mo-ucb], budget: 3}"
@@ -96,7 +96,7 @@ def test_what_the_problem_brings_need_not_be_given(tmp_path):
     assert len(cells_of(tmp_path, "{problem: [zdt3, trays], policy: ca-mobo, budget: 3, seeds: 2}")) == 4
 
 
-def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch, golden: Golden):
+def test_a_third_partys_policy_is_asked_too(tmp_path, monkeypatch, golden):
     """Whatever it says does not fit is told, before its first proposal; an option may be anything."""
     install_plugin(tmp_path, "particular_policy", PARTICULAR, "particular", "Particular")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -119,7 +119,7 @@ def test_checking_needs_no_truth(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish", None], ids=["empty", "rubbish", "other arrays"])
-def test_arrays_that_cannot_be_read_are_refused(content, tmp_path, golden: Golden):
+def test_arrays_that_cannot_be_read_are_refused(content, tmp_path, golden):
     """The file is named, and how to name another."""
     file = tmp_path / "airfoil.npz"
     if content is None:
@@ -179,7 +179,7 @@ WRONG = (
 )
 
 
-def test_values_of_the_wrong_kind_are_refused(tmp_path, golden: Golden):
+def test_values_of_the_wrong_kind_are_refused(tmp_path, golden):
     """What, where, got and allowed, whatever kind of value stands in a file."""
     for text in WRONG:
         with golden.raises(UsageError):
@@ -192,7 +192,7 @@ def test_numbers_that_yaml_takes_for_text_are_numbers(tmp_path):
     assert (cell.budget, cell.variance) == (1000.0, 0.04)
 
 
-def test_a_grid_without_grids_is_refused(tmp_path, golden: Golden):
+def test_a_grid_without_grids_is_refused(tmp_path, golden):
     """An empty list would run nothing, in silence."""
     with golden.raises(UsageError):
         cells_of(tmp_path, "grids: []")
@@ -214,19 +214,6 @@ def test_model_options_refuse_what_can_never_be_right():
         with pytest.raises(ValueError, match=f"^{name}: "):
             ModelOptions(**wrong)
     assert ModelOptions("fixed", lengthscales=(0.1,), signal_sd=1.0, noise_sd=0.0, mean=-3.0).noise_sd == 0.0
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        *(("signal_sd", 0), ("noise_sd", 0), ("beta", 0)),
-        *(("nodes", 15), ("nodes", 4097), ("max_points", 49)),
-    ],
-)
-def test_a_grid_allows_the_model_that_a_configuration_allows(name, wrong):
-    """The ranges are those that a configuration has."""
-    with pytest.raises(UsageError, match=rf"model\.{name}: got {wrong}"):
-        model_overrides(PolicySpec("mine", "ei", {}, {name: wrong}))
 
 
 # The model --------------------------------------------------------------------------------------------------------
@@ -279,12 +266,6 @@ def test_a_cell_of_the_default_keeps_its_name():
     assert cell.id == Cell("hartmann3", "moderate", 0.04, spec, 0, 20.0).id
 
 
-def written(folder: Path, text: str) -> Path:
-    path = folder / "grid.yaml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
 def test_cells_are_the_product():
     """Problems x costs x variances x policies x seeds, each cell once and under a name of its own."""
     grid = from_options(
@@ -317,7 +298,7 @@ def test_a_cells_name_is_a_file_name_and_tells_everything_apart():
 
 def test_a_file_may_hold_several_grids(tmp_path):
     """Keys in singular or plural, one value or a list, policies by label or defined in place."""
-    path = written(
+    cells = cells_of(
         tmp_path,
         """
         grids:
@@ -334,7 +315,6 @@ def test_a_file_may_hold_several_grids(tmp_path):
           - {problems: [levy4], costs: [varying], policy: [default], seeds: [7], budget: 100}
         """,
     )
-    cells = read_grid(path).cells()
     assert [(c.problem, c.costs, c.variance, c.policy.label, c.seed, c.budget) for c in cells] == [
         ("hartmann3", "moderate", 0.04, "default", 0, 20.0),
         ("hartmann3", "moderate", 0.04, "mine", 0, 20.0),
@@ -371,10 +351,10 @@ BASE = "{problem: hartmann3, policy: default, budget: 3"
 def test_mistakes_in_a_file_are_told_with_the_remedy(text, message, tmp_path):
     """Each with what was got and what is allowed."""
     with pytest.raises(UsageError, match=message):
-        read_grid(written(tmp_path, text)).cells()
+        cells_of(tmp_path, text)
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path, golden: Golden):
+def test_a_file_that_is_not_there_is_refused(tmp_path, golden):
     """By name."""
     with golden.raises(UsageError):
         read_grid(tmp_path / "none.yaml")
@@ -400,13 +380,13 @@ def test_mistakes_in_options_are_found_before_anything_runs(options, message):
         Grid((block,)).cells()
 
 
-def test_a_policy_that_is_not_installed_is_found_before_anything_runs(golden: Golden):
+def test_a_policy_that_is_not_installed_is_found_before_anything_runs(golden):
     """By its name, with those that are."""
     with golden.raises(UsageError):
         Grid((Block(("hartmann3",), (PolicySpec("x", "no-such-thing"),), 1.0),)).cells()
 
 
-def test_one_label_is_one_policy(golden: Golden):
+def test_one_label_is_one_policy(golden):
     """Two definitions under one label would be averaged; that is refused."""
     specs = (PolicySpec("a", "explore-then-commit"), PolicySpec("a", "explore-then-commit", {"tolerance": 0.2}))
     with pytest.raises(UsageError) as refused:

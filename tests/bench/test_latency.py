@@ -10,7 +10,6 @@ from rigctl.config.load import load_text
 from rigctl.core.asking import trial_rng
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import UsageError
-from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -96,7 +95,7 @@ def test_what_a_configuration_that_says_nothing_runs_is_measured():
 
 
 @pytest.mark.parametrize("wrong", [{"repeats": 0}, {"n_values": (0,)}])
-def test_nothing_to_measure_is_refused(wrong, golden: Golden):
+def test_nothing_to_measure_is_refused(wrong, golden):
     """No repeats or no trials is an error, not an empty average."""
     with golden.raises(ValueError):
         measure_latency(**{"n_values": (5,), "repeats": 1, **wrong})

@@ -17,7 +17,6 @@ from rigctl.bench.tables.results import Stat, at_share, trials_of
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import SEEDS, ending, frame, rows
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 pytestmark = pytest.mark.slow
@@ -92,7 +91,7 @@ def test_a_part_of_a_paper_is_made_of_its_own_cells(quick: bool) -> None:
     assert {cell.id for cell in part} <= whole
 
 
-def test_a_problem_that_the_paper_does_not_have_is_refused(golden: Golden) -> None:
+def test_a_problem_that_the_paper_does_not_have_is_refused(golden) -> None:
     """By name, with the nearest; those of arrays that are not there too."""
     with golden.raises(UsageError):
         grid_of("gittins", problems=["ackley6"])
@@ -102,7 +101,7 @@ def test_a_problem_that_the_paper_does_not_have_is_refused(golden: Golden) -> No
         grid_of("gittins", costs=["cheap"])
 
 
-def test_costs_of_a_paper_can_be_chosen(golden: Golden) -> None:
+def test_costs_of_a_paper_can_be_chosen(golden) -> None:
     """Only theirs are run; with problems that never have them there is nothing to run."""
     assert {c.costs for c in grid_of("gittins", costs=["varying"]).cells()} == {"varying"}
     with golden.raises(UsageError):
@@ -122,7 +121,7 @@ def test_quick_forms_are_small() -> None:
         assert sum(len(block.cells()) for block in grid_of(paper, quick=True).blocks) <= 40
 
 
-def test_an_unknown_paper_is_refused(golden: Golden) -> None:
+def test_an_unknown_paper_is_refused(golden) -> None:
     """By grids and by findings alike, with the nearest name."""
     for asked in (lambda: grid_of("ucb-cv"), lambda: findings_of("ucb-cv", frame([]))):
         with golden.raises(UsageError):
@@ -202,7 +201,7 @@ def test_claims_of_two_parts_need_both() -> None:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_without_runs_nothing_is_found(paper: str, golden: Golden) -> None:
+def test_without_runs_nothing_is_found(paper: str, golden) -> None:
     """Every claim is undecided, and says that its runs are missing."""
     found = findings_of(paper, frame([rows("someone", 0, [0.5])]))
     golden({finding.figures for finding in found})
@@ -321,7 +320,7 @@ def test_u_claims_follow_the_data() -> None:
     assert about(found, "many more evaluations").verdict == "no"
 
 
-def test_u_evaluations_are_counted_only_where_every_run_commits(golden: Golden) -> None:
+def test_u_evaluations_are_counted_only_where_every_run_commits(golden) -> None:
     """A run that explores to its end says nothing of what comes after."""
     runs = u_results(0.1, 40)
     for row in runs[0][0]:
@@ -366,7 +365,7 @@ def test_p_rosenbrock_turns_with_the_budget() -> None:
     assert about(found, "EIPC overtakes").verdict == "yes"
 
 
-def test_findings_are_told_with_verdict_figures_and_extent(capsys: pytest.CaptureFixture[str], golden: Golden) -> None:
+def test_findings_are_told_with_verdict_figures_and_extent(capsys: pytest.CaptureFixture[str], golden) -> None:
     """The text says in how many of the published settings there were runs; JSON takes it all."""
     found = judged("ucb-cvs", c_results(of_groups(0.4, 0.1)))
     golden(next(line for line in findings_text(found).splitlines() if "reproduced" in line))

@@ -10,7 +10,6 @@ from rigctl.bench.problems.full_control import full_control
 from rigctl.bench.problems.problem import COST_SETS, TrialCosts, control_set_problem, recipes
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
-from tests.golden import Golden
 from tests.profiles import nightly_beyond, slow_beyond
 
 NODES = 1 << 11
@@ -150,7 +149,7 @@ def test_uncontrolled_variables_have_the_named_variance():
     assert draws.var() == pytest.approx(0.08, rel=0.03)
 
 
-def test_an_impossible_variance_is_refused(golden: Golden):
+def test_an_impossible_variance_is_refused(golden):
     """More than the uniform's 1/12 is no truncated normal's."""
     with golden.raises(UsageError):
         control_set_problem("hartmann3", "cheap", 0.09, 0)
@@ -206,8 +205,3 @@ def test_unknown_names_are_answered_with_the_nearest(problem, costs, message):
     """A problem, costs or data that are not there are refused before anything runs."""
     with pytest.raises(UsageError, match=message):
         check(cell(problem, costs))
-
-
-def test_usual_costs_are_among_the_possible():
-    """Every problem has costs to fall back on."""
-    assert all(entry_of(name).usual in entry_of(name).costs for name in catalogue())

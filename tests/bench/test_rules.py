@@ -19,7 +19,6 @@ from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.space import Settings
 from rigctl.errors import UsageError
 from tests.bench.players import InTurn, quick_cell
-from tests.golden import Golden
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 
@@ -125,7 +124,7 @@ def test_a_cell_with_readings_measures_the_rule():
     assert policy_spec({"label": "mine", "policy": "ucb-cvs", "reading": False}).reading is False
 
 
-def test_a_grid_names_how_far_readings_persist(golden: Golden):
+def test_a_grid_names_how_far_readings_persist(golden):
     """A number, a list or nothing; out of range is refused, and problems without anything to read have none."""
     asked = {"problem": ["hartmann3", "levy4"], "policy": "default", "budget": 1, "seeds": 1}
     cells = block_of({**asked, "rho": [None, 0.5], "reading_sd": 0.1}, "grid").cells()

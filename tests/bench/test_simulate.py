@@ -26,7 +26,6 @@ from rigctl.core.experiment.natural import Learned
 from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import InTurn, quick_cell
-from tests.golden import Golden
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +137,7 @@ def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
     assert campaign.decisions[-1].state == {"played": [0, 1, 2], "third": 1 / 3}
 
 
-def test_a_setting_outside_the_cube_is_an_error(hartmann, golden: Golden):
+def test_a_setting_outside_the_cube_is_an_error(hartmann, golden):
     """The bench plays nothing that a rig would refuse."""
     with golden.raises(PolicyError):
         play(hartmann, InTurn(at=1.5))
@@ -243,7 +242,7 @@ def test_simple_regret_begins_with_what_is_known(hartmann):
         assert later[name].tolist() == plain[name].tolist()
 
 
-def test_an_option_of_the_wrong_kind_is_refused(golden: Golden):
+def test_an_option_of_the_wrong_kind_is_refused(golden):
     """By name of label, policy and option."""
     wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
     with golden.raises(UsageError):

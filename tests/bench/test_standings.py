@@ -6,7 +6,6 @@ import pytest
 
 from rigctl.bench.tables.standings import LEAST, standings, standings_text
 from tests.bench.tables import frame, rows
-from tests.golden import Golden
 
 ALL = "All problems"
 ENDS = {"a": (0.1, 0.4), "b": (0.2, 0.2), "c": (0.8, 0.1)}
@@ -77,14 +76,14 @@ def test_a_policy_without_a_trial_has_achieved_nothing_yet() -> None:
 
 
 @pytest.mark.slow
-def test_costs_are_told_apart_where_there_are_problems_enough(golden: Golden) -> None:
+def test_costs_are_told_apart_where_there_are_problems_enough(golden) -> None:
     """Of each class of costs with two problems and more there is a table of its own."""
     both = frame([*_runs(), *(rows(p, 0, [e[0]] * 4, setting=("x", "expensive", 0.04, 4.0)) for p, e in ENDS.items())])
     golden(list(standings(both)))
     assert list(standings(table())) == [ALL]
 
 
-def test_the_table_says_what_it_shows(golden: Golden) -> None:
+def test_the_table_says_what_it_shows(golden) -> None:
     """Units, floors and what the ratios are of; a line for each policy."""
     told = standings_text(standings(table())[ALL])
     first = [line.split()[0] for line in told.splitlines() if line]

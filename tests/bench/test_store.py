@@ -16,7 +16,6 @@ from rigctl.bench.running.store import Store, code_version, load
 from rigctl.errors import UsageError
 from rigctl.plugins import need
 from tests.bench.players import QUICK, RAISES, install_policy, quick_cell
-from tests.golden import Golden
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -54,7 +53,7 @@ def test_worker_processes_give_the_same_tables(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch, golden: Golden):
+def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch, golden):
     """A third party's bug is reported with its traceback; all other cells finish, and the failed one is tried again."""
     install_policy(tmp_path, "raises", RAISES)
     monkeypatch.syspath_prepend(tmp_path)
@@ -94,7 +93,7 @@ def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch, golden: Golden):
+def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch, golden):
     """With the address and how to start one."""
     monkeypatch.setattr("rigctl.bench.running.parallel.CONNECT_TIMEOUT_S", 0.2)
     grid = quick_grid(1)
@@ -122,7 +121,7 @@ def test_both_forms_may_share_a_directory(tmp_path):
     assert set(load(tmp_path)["seed"]) == {0, 1}
 
 
-def test_a_half_written_table_never_counts(tmp_path, golden: Golden):
+def test_a_half_written_table_never_counts(tmp_path, golden):
     """Killed before the rename, the draft is neither finished nor read, and the next attempt succeeds."""
     store = Store(tmp_path)
     (tmp_path / "cells" / ".a-cell.parquet.4242").write_bytes(b"PAR1 and then the power went")
@@ -182,13 +181,13 @@ def test_what_was_asked_is_kept(tmp_path):
     assert asked[0]["seeds"] == list(range(10))
 
 
-def test_a_missing_extra_names_the_command(golden: Golden):
+def test_a_missing_extra_names_the_command(golden):
     """What to install, by extra."""
     with golden.raises(UsageError):
         need("no_such_library", "dask")
 
 
-def test_damaged_files_are_named(tmp_path, golden: Golden):
+def test_damaged_files_are_named(tmp_path, golden):
     """A table, and the record of what was asked: each says what to do."""
     store = Store(tmp_path)
     (tmp_path / "cells" / "a-cell.parquet").write_bytes(b"PAR1 no more")
@@ -200,7 +199,7 @@ def test_damaged_files_are_named(tmp_path, golden: Golden):
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_told(tmp_path, monkeypatch, golden: Golden):
+def test_a_full_disk_is_told(tmp_path, monkeypatch, golden):
     """What was being written is gone, what is finished stays, and the remedy is said."""
     store = Store(tmp_path)
     store.write("first", run_cell(quick_cell()))

@@ -29,7 +29,6 @@ from rigctl.bench.tables.summary import (
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
-from tests.golden import Golden
 
 TWO = ("toy", "moderate", 0.04, 4.0)
 """Budget 4: trials of cost 1 end exactly on each quarter."""
@@ -149,7 +148,7 @@ def test_the_common_grid_has_the_quarters_of_the_budget() -> None:
     assert {12.5, 25.0, 50.0} <= set(curve_of(runs, "simple").index)
 
 
-def test_a_curve_of_two_policies_is_refused(golden: Golden) -> None:
+def test_a_curve_of_two_policies_is_refused(golden) -> None:
     """A mean over different policies means nothing."""
     with golden.raises(ValueError):
         curve_of(trials_of(frame([rows("a", 0, [0.5]), rows("b", 0, [0.5])])), "simple")
@@ -231,7 +230,7 @@ def test_a_published_policy_that_was_not_run_is_told() -> None:
     assert "Without" not in comparison_text(compare(table, "ours", ["p"]))
 
 
-def test_being_worse_in_one_place_is_told(golden: Golden) -> None:
+def test_being_worse_in_one_place_is_told(golden) -> None:
     """One ratio above 1 lifts the flag, and the text names it."""
     comparison = compared(0.5, (0.4, 0.6))
     assert not comparison.no_worse_everywhere
@@ -246,7 +245,7 @@ def test_regrets_of_zero_count_as_the_floor() -> None:
     assert compared(1e-9, (0.0, 0.5)).ratios[LAST_SIMPLE].no_worse
 
 
-def test_a_comparison_without_runs_is_an_error(golden: Golden) -> None:
+def test_a_comparison_without_runs_is_an_error(golden) -> None:
     """The message names what the results have."""
     with golden.raises(UsageError):
         compare(frame([rows("a", 0, [0.5])]), "ours", ["a"])
@@ -265,7 +264,7 @@ def test_two_rows_for_one_trial_are_refused() -> None:
         trials_of(table)
 
 
-def test_the_money_until_one_is_as_good_as_another_at_its_end(golden: Golden) -> None:
+def test_the_money_until_one_is_as_good_as_another_at_its_end(golden) -> None:
     """A quarter and a half of what the other took, so their geometric mean; a regret below the noise counts as it."""
     ten = {"setting": ("toy", "moderate", 0.04, 10.0), "costs": 0.5}
     slow = [2.0] * 15 + [0.5] * 5
@@ -280,7 +279,7 @@ def test_the_money_until_one_is_as_good_as_another_at_its_end(golden: Golden) ->
     golden(reached_text([row]))
 
 
-def test_one_that_never_gets_there_is_counted_and_said(golden: Golden) -> None:
+def test_one_that_never_gets_there_is_counted_and_said(golden) -> None:
     """It counts as if it had been at the end of the budget: twenty times what the other took."""
     ten = {"setting": ("toy", "moderate", 0.04, 10.0), "costs": 0.5}
     runs = [

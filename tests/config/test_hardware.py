@@ -13,7 +13,6 @@ from rigctl.telling import AliveSpec, MetricsSpec, NotifySpec, Secret
 from tests.config.conftest import loaded, loaded_to_run
 from tests.config.texts import BY_HAND, SMALL
 from tests.console.conftest import BENCH
-from tests.golden import Golden
 
 OUTCOME = "sensor: camera, floor: 0}"
 PLAIN = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: probe, actuator")
@@ -107,7 +106,7 @@ def test_all_of_it_is_converted(tmp_path):
         "notify: {alive: {url: PLANTED, every: 1 h}}",
     ],
 )
-def test_a_secret_in_the_open_is_refused_and_not_repeated(text, golden: Golden):
+def test_a_secret_in_the_open_is_refused_and_not_repeated(text, golden):
     """However it is written."""
     said = refused(text.replace("PLANTED", PLANTED))
     assert PLANTED not in said

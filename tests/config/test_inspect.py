@@ -7,7 +7,6 @@ from rigctl.errors import ConfigError
 from rigctl.rig.places import line_of
 from tests.config.conftest import EXAMPLES, loaded, loaded_to_run
 from tests.config.texts import BY_HAND, WHOLE
-from tests.golden import Golden
 
 
 def changed(*pairs: tuple[str, str]) -> str:
@@ -121,7 +120,7 @@ SECOND = """\
 
 
 @pytest.mark.parametrize("safety", [FIRST, SECOND])
-def test_the_agreed_configuration_loads_as_it_was_printed(safety, golden: Golden):
+def test_the_agreed_configuration_loads_as_it_was_printed(safety, golden):
     """Once the devices are there that it names."""
     assert {i.name for i in loaded(DESIGN + safety).rig.watch.interlocks} >= {"acid"}
     judged = (DESIGN + safety).replace("range: [0, 7.7],", "range: [0, 7.7], plausible: [0, 20],")

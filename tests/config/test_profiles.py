@@ -12,7 +12,6 @@ from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from tests.config.texts import SMALL
-from tests.golden import Golden
 
 OVEN = """\
 instrument: Oven 7
@@ -92,7 +91,7 @@ def test_ones_own_profile_goes_before_the_one_that_is_shipped(shipped, rig, tmp_
 
 
 @pytest.mark.parametrize("said", ["oven", "oven/roof", "ovne/inside", "../shipped/oven"])
-def test_a_profile_that_is_not_there_is_refused_with_those_that_are(shipped, rig, said, golden: Golden):
+def test_a_profile_that_is_not_there_is_refused_with_those_that_are(shipped, rig, said, golden):
     """At the key of the configuration."""
     ((file, _, fields),) = refused(rig, profile=said)
     assert file == "rig.yaml"
@@ -124,7 +123,7 @@ def test_any_driver_takes_profiles_of_ones_own(rig, tmp_path):
         ("quantities:", "quantities: {", 5),
     ],
 )
-def test_a_mistake_in_a_profile_is_told_where_it_stands(shipped, rig, was, now, line, golden: Golden):
+def test_a_mistake_in_a_profile_is_told_where_it_stands(shipped, rig, was, now, line, golden):
     """File and line are the profile's; nothing is said of the configuration that names it."""
     (shipped / "oven.yaml").write_text(OVEN.replace(was, now))
     ((file, at, fields),) = refused(rig, profile="oven/inside")

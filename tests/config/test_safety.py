@@ -11,7 +11,6 @@ from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, MeterSpec, SensorRules, WatchedSensor
 from tests.config.conftest import loaded, problems
 from tests.config.texts import BY_HAND, SMALL
-from tests.golden import Golden
 
 LEVEL = "  level: {driver: modbus, bus: plc, unit: L, read: {at: 20, type: float32}}\n"
 WITH_LEVEL = SMALL.replace("dosing:\n", f"{LEVEL}dosing:\n")
@@ -122,7 +121,7 @@ def test_only_what_cannot_stand_still_counts_as_frozen_unless_told(tmp_path):
 TOP = "zone: Europe/Berlin\n"
 
 
-def test_hours_are_those_of_the_zone(golden: Golden):
+def test_hours_are_those_of_the_zone(golden):
     """Campaign and actuators have hours of their own, and know how long a trial is expected to take."""
     text = TOP + "allowed: [Mon-Fri 08:00-18:00, Sat 09:00-12:00]\n" + SMALL
     text = text.replace("limits: {", 'limits: {ca_valve: {allowed: "22:00-06:00"}, ')

@@ -6,7 +6,6 @@ from rigctl.errors import ConfigError, dotted
 from rigctl.rig.dead_man import unguarded
 from tests.config.conftest import loaded_to_run, problems
 from tests.config.texts import SMALL, WHOLE
-from tests.golden import Golden
 
 
 def plugged(profile: str, name: str, safety: str = "") -> str:
@@ -30,7 +29,7 @@ def test_a_plug_with_an_auto_off_is_a_watchdog_that_is_fed(profile):
     assert unguarded(loaded_to_run(plugged(profile, "lamp")).rig) == ("base", "doser")
 
 
-def test_one_without_is_refused_unless_it_is_accepted(golden: Golden):
+def test_one_without_is_refused_unless_it_is_accepted(golden):
     """Accepted, it is still told of as one that stays as it is."""
     found = refused(plugged("zigbee2mqtt", "zigbee2mqtt/lamp"))
     assert set(found) == {"devices.ca_valve"}
@@ -39,14 +38,14 @@ def test_one_without_is_refused_unless_it_is_accepted(golden: Golden):
     assert set(unguarded(accepted.rig)) == {"ca_valve", "doser", "base"}
 
 
-def test_an_auto_off_is_fed_no_more_often_than_the_watch_looks(golden: Golden):
+def test_an_auto_off_is_fed_no_more_often_than_the_watch_looks(golden):
     """A time that is too short names the key that sets it."""
     found = refused(plugged("shelly", "lamp, auto_off_s: 2"))
     assert set(found) == {"devices.ca_valve.auto_off_s"}
     golden(found)
 
 
-def test_nothing_is_accepted_that_needs_no_accepting(golden: Golden):
+def test_nothing_is_accepted_that_needs_no_accepting(golden):
     """A name that is no such switch is a mistake."""
     found = refused(plugged("tasmota", "lamp", "\n  stays_on: [ca_valve]"))
     assert set(found) == {"safety.stays_on[0]"}
@@ -62,7 +61,7 @@ def test_nothing_is_accepted_that_needs_no_accepting(golden: Golden):
         "profile: tasmota/switch, read: {topic: lamp}",
     ],
 )
-def test_what_a_profile_cannot_do_is_refused(wrong, golden: Golden):
+def test_what_a_profile_cannot_do_is_refused(wrong, golden):
     """Key, what it got, what it must be."""
     lines = SMALL.splitlines()
     place = next(i for i, line in enumerate(lines) if line.startswith("  ca_valve:"))

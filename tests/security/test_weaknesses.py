@@ -1,6 +1,5 @@
 import re
 
-from tests.golden import Golden
 from tests.security.weaknesses import REASON, ROOT, SOURCES, unknown
 
 
@@ -16,7 +15,7 @@ def test_every_exception_from_the_rules_has_its_reason():
     assert bare == []
 
 
-def test_what_is_not_marked_is_told(golden: Golden):
+def test_what_is_not_marked_is_told(golden):
     """A finding at a line without its own number, and one that is marked."""
     here = "rigctl/campaign/deciding.py"
     lines = (ROOT / here).read_text(encoding="utf-8").splitlines()

@@ -3,7 +3,6 @@ import pytest
 
 from sim_rig.errors import DataError
 from sim_rig.plants.arrays import load
-from tests.golden import Golden
 from tests.sim_rig.fakes import small_arrays
 
 
@@ -26,7 +25,7 @@ def test_the_response_is_the_posterior_mean(tmp_path, kernel):
     assert load(tmp_path, "a.npz")(u) == pytest.approx(np.array([plain(arrays, row) for row in u]), rel=1e-9)
 
 
-def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path, golden: Golden):
+def test_a_missing_file_is_named_with_the_way_to_get_it(tmp_path, golden):
     """The error says which file is missing and how to point at it."""
     with golden.raises(DataError):
         load(tmp_path, "airfoil.npz")
@@ -54,7 +53,7 @@ def test_arrays_that_do_not_hold_are_refused(tmp_path, change, complaint):
         load(tmp_path, "a.npz")
 
 
-def test_a_file_that_is_no_archive_is_refused(tmp_path, golden: Golden):
+def test_a_file_that_is_no_archive_is_refused(tmp_path, golden):
     """Any other file is an error, not a crash."""
     (tmp_path / "a.npz").write_bytes(b"not an archive")
     with golden.raises(DataError):

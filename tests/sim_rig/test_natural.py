@@ -5,7 +5,6 @@ from scipy.stats import kstest
 from sim_rig.errors import PlantError
 from sim_rig.plants import lathe, tank, tunnel
 from sim_rig.plants.natural import CutNormal, Noise
-from tests.golden import Golden
 
 MIDPOINTS = (np.arange(20000) + 0.5) / 20000
 
@@ -30,7 +29,7 @@ def test_samples_follow_the_quantiles():
 
 
 @pytest.mark.parametrize(("mean", "sd"), [(0.5, 0.4), (0.05, 0.2)])
-def test_an_impossible_pair_is_refused(mean, sd, golden: Golden):
+def test_an_impossible_pair_is_refused(mean, sd, golden):
     """A mean and sd that no cut normal distribution has in this range are an error, not a guess."""
     with golden.raises(PlantError):
         CutNormal(mean, sd, 0.0, 1.0)

@@ -3,7 +3,6 @@ import math
 import pytest
 
 from sim_rig.faces.scpi import Output, ScpiInstrument
-from tests.golden import Golden
 from tests.sim_rig.fakes import FakeTimer, Wire
 
 
@@ -34,7 +33,7 @@ def test_long_and_short_forms_measure(bench, query):
     assert bench.ask(query) == ["+1.234568E+01"]
 
 
-def test_nothing_between_long_and_short(bench, golden: Golden):
+def test_nothing_between_long_and_short(bench, golden):
     """A half-spelt word is an undefined header."""
     assert bench.ask("MEASU:GROW?") == []
     golden(bench.ask("SYST:ERR?"))
@@ -61,7 +60,7 @@ def test_event_status_tells_power_on_once(bench):
     assert bench.ask("*ESR?") == ["128"]
 
 
-def test_the_error_queue_is_first_in_first_out_and_bounded(bench, golden: Golden):
+def test_the_error_queue_is_first_in_first_out_and_bounded(bench, golden):
     """Errors come out one at a time; past ten the last says so; `*CLS` empties it."""
     for _ in range(12):
         bench.ask("NONSENSE")
@@ -86,7 +85,7 @@ def test_an_output_is_set_switched_and_asked(bench):
 
 
 @pytest.mark.parametrize("command", ["SOUR:VOLT 31", "SOUR:VOLT -1", "SOUR:VOLT", "SOUR:VOLT nan", "OUTP MAYBE"])
-def test_an_output_refuses_what_it_cannot_do(bench, command, golden: Golden):
+def test_an_output_refuses_what_it_cannot_do(bench, command, golden):
     """A value out of range changes nothing and queues an error."""
     bench.face.output = Output("SOURce:VOLTage", 30.0, level=5.0, on=True)
     assert bench.ask(command) == []

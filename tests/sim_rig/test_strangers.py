@@ -185,19 +185,6 @@ def test_a_terminal_talks_to_the_ph_circuit(greenhouse):
         assert 5.0 < float(port.read_until(b"\r")) < 7.2
 
 
-def test_pyvisa_sets_an_output(greenhouse):
-    """pyvisa-py sends a level, switches it on, and reads both back."""
-    with visa(greenhouse.path("cam")) as camera:
-        camera.write("*CLS")
-        camera.write("ILL 42.5;OUTP ON")
-        assert float(camera.query("ILLumination?")) == 42.5
-        assert camera.query("OUTPut?") == "1"
-        camera.write("ILL 101")
-        assert camera.query("SYST:ERR?") == '-222,"Data out of range"'
-        camera.write("OUTP OFF")
-        assert camera.query("OUTP?") == "0"
-
-
 def test_pyvisa_talks_to_the_camera(greenhouse):
     """pyvisa-py identifies the instrument, measures, and reads its error queue."""
     with visa(greenhouse.path("cam")) as camera:

@@ -7,7 +7,6 @@ from sim_rig.cli import main
 from sim_rig.errors import CommandError
 from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
-from tests.golden import Golden
 
 
 @pytest.fixture(scope="module", params=["greenhouse", "lathe"])
@@ -109,7 +108,7 @@ def line(*when, **at):
     return {"when": conditions, "set": [{"variable": v, **usual, **s} for v, s in zip(at, sets, strict=True)]}
 
 
-def test_a_rule_is_worth_what_its_lines_are_on_the_days_they_hold(tank, golden: Golden):
+def test_a_rule_is_worth_what_its_lines_are_on_the_days_they_hold(tank, golden):
     """A line that always holds is its setting; of two each holds on its own days; what is set follows what is read."""
     always = tank.rule([line(k=9.4, ph=5.6)])
     fixed = tank.setting({"k": 9.4, "ph": 5.6})

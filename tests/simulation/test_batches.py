@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from rigctl.console.options import Wish
-from tests.golden import Golden
 from tests.simulation.batches import (
     Decided,
     _check_account,
@@ -135,7 +134,7 @@ def test_what_a_batch_has_gained_and_lost_counts_once(state, gained, lost, wrong
         _check_account(before, decided(4, gained=gained, lost=lost), [before])
 
 
-def test_production_leaves_the_campaign_its_memory_and_keeps_its_own(golden: Golden):
+def test_production_leaves_the_campaign_its_memory_and_keeps_its_own(golden):
     """What the campaign's policy remembered is there after a batch, and it keeps nothing of production."""
     campaign = replace(decided(2, None), memory=None)
     _check_campaign([campaign, decided()])

@@ -9,7 +9,6 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.errors import JournalUnwritable
-from tests.golden import Golden
 from tests.simulation.disk import Disk, SimulatedCrash
 
 SEEDS, NIGHTLY = 25, 600
@@ -156,7 +155,7 @@ def test_a_dead_disk_takes_nothing(place):
         assert numbers(place / "x.sqlite") in ([1], [1, 2])
 
 
-def test_fault_32_a_full_disk_lets_nothing_grow(place, golden: Golden):
+def test_fault_32_a_full_disk_lets_nothing_grow(place, golden):
     """SQLITE_FULL, or ENOSPC for what Python writes; with room again it goes on."""
     disk = Disk(Random(1))
     with disk.installed(place), closing(opened(place / "x.sqlite")) as connection:

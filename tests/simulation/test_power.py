@@ -5,7 +5,6 @@ import pytest
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.errors import UsageError
 from tests.campaign.records import SetClock
-from tests.golden import Golden
 from tests.simulation.disk import Disk
 from tests.simulation.power import Lost, run
 
@@ -22,7 +21,7 @@ def test_fault_28_the_journal_survives_it_at_every_operation(tmp_path):
     assert run(2, tmp_path) > 500
 
 
-def test_fault_28_a_journal_whose_first_page_was_not_in_time_is_begun_anew(tmp_path, golden: Golden):
+def test_fault_28_a_journal_whose_first_page_was_not_in_time_is_begun_anew(tmp_path, golden):
     """As long as it should be, all zeros, and beside it what SQLite needs to take the transaction back."""
     disk, left = Disk(Random(1)), []
     disk.on_operation = lambda operation, name: left.append(disk.if_power_failed()) if operation == "delete" else None
@@ -44,7 +43,7 @@ def test_a_journal_that_does_not_sync_is_found(tmp_path):
         run(0, tmp_path, share=0.04, tamper=lambda j: j._connection.execute("PRAGMA synchronous = OFF"))
 
 
-def test_a_volume_that_is_forgotten_is_found(tmp_path, golden: Golden):
+def test_a_volume_that_is_forgotten_is_found(tmp_path, golden):
     """Caps are held against numbers that no journal has seen."""
 
     def forget(journal):
