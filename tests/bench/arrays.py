@@ -8,7 +8,6 @@ from rigctl.bench.problems.functions import DATA_FILES
 
 
 def write_arrays(directory: Path, centres: int = 12) -> Path:
-    """`plant_growth.npz` and `airfoil.npz`."""
     rng = np.random.default_rng(3)
     for name, kernel in (("plant", "rbf"), ("airfoil", "matern52")):
         np.savez(
@@ -24,7 +23,6 @@ def write_arrays(directory: Path, centres: int = 12) -> Path:
 
 
 def read_formula(path: Path, x: np.ndarray) -> float:
-    """The function at one point, as the README spells it out."""
     a = np.load(path, allow_pickle=False)
     total = 0.0
     for centre, weight in zip(a["centers"], a["alpha"], strict=True):

@@ -78,7 +78,6 @@ def ending(
 
 
 def frame(runs: Iterable[list[dict[str, Any]]]) -> pd.DataFrame:
-    """All runs in one table."""
     table = [row for run in runs for row in run]
     further = sorted({name for row in table for name in row} - set(COLUMNS))
     return pd.DataFrame(table, columns=[*COLUMNS, *further])

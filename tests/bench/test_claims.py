@@ -59,7 +59,6 @@ def test_what_is_tested_is_said(paper):
 
 
 def thresholds(claim: Claim) -> list[float]:
-    """Those that are not 1 or 100 %: that is what `more` and `less` mean."""
     of = [claim.expect, *([claim.hypervolume] if claim.kind == "inputs" else [])]
     bounds = [b for e in of for b in (e.below, e.above, e.within) if b not in {None, 1.0}]
     return bounds + ([claim.share] if claim.share < 1 and "budget" not in claim.place else [])

@@ -37,7 +37,6 @@ TYPED = 100.0
 
 
 def hills(seed: int) -> Objective:
-    """Return eight broad hills and hollows of three variables."""
     rng = np.random.default_rng([seed, 11])
     heights, centres = rng.normal(size=8) * 1.5, rng.random((8, 3))
     precisions = 1 / np.square(rng.uniform(0.2, 0.5, (8, 3)))
@@ -108,8 +107,6 @@ KINDS: dict[str, Falsified] = {
 
 
 class _Plant:
-    """Play trials, and tell what their outcome is said to be."""
-
     def __init__(self, world: World, falsified: Falsified, seed: int) -> None:
         self._world, self._falsified = world, falsified
         self._nature, self._noise, self._chance = (np.random.default_rng([seed, n]) for n in range(3))
@@ -124,7 +121,6 @@ class _Plant:
 
 
 def campaign(world: World, kind: str, seed: int) -> Played:
-    """Play one."""
     names = ["x1", "x2", "x3"]
     space = Space.of(
         [Variable(n, "", 0.0, 1.0, MARGINAL) for n in names], [[names[i] for i in s] for s in SUBSETS_OF_3]
@@ -143,7 +139,6 @@ def and_a_lucky_one(world: World, played: Played, seed: int) -> Played:
 
 
 def regret(world: World, played: Played) -> float:
-    """Return how much worse the setting recommended after the last trial is than the best."""
     state, history = played.decisions[-1].state, History.of(played.history.observations)
     choice = recommend(played.problem, history, trial_rng(played.seed, len(history)), 0.0, state).choice
     space = played.problem.space

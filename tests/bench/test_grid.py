@@ -58,9 +58,6 @@ def on(problem: str, policy: str, options: str, more: str = "") -> str:
     return f"{{problem: {problem}, policy: {{policy: {policy}, options: {options}}}, budget: 3{more}}}"
 
 
-# The policy and the problem ---------------------------------------------------------------------------------------
-
-
 MISFITS = (
     on("hartmann3", "ca-mobo", "{}"),
     on("hartmann3", "mo-ucb", "{}"),
@@ -146,9 +143,6 @@ def test_the_command_line_refuses_with_exit_2_and_writes_nothing(arguments, tmp_
     assert not (tmp_path / "results").exists()
 
 
-# Values -----------------------------------------------------------------------------------------------------------
-
-
 WRONG = (
     base("model: {max_points: 0}"),
     base("model: {nodes: 5000}"),
@@ -214,9 +208,6 @@ def test_model_options_refuse_what_can_never_be_right():
         with pytest.raises(ValueError, match=f"^{name}: "):
             ModelOptions(**wrong)
     assert ModelOptions("fixed", lengthscales=(0.1,), signal_sd=1.0, noise_sd=0.0, mean=-3.0).noise_sd == 0.0
-
-
-# The model --------------------------------------------------------------------------------------------------------
 
 
 def test_every_problem_has_fixed_hyperparameters(tmp_path):

@@ -50,15 +50,6 @@ def test_a_policy_that_needs_options_is_refused():
         policy_to_measure("ca-mobo")
 
 
-def test_the_problem_is_the_seven_set_one():
-    """Five variables, seven control sets, the last of them all variables; the same seed gives the same trials."""
-    space = plant_problem("integrated").space
-    assert len(space.control_sets) == 7
-    assert len(space.control_sets[-1].indices) == space.dimension == 5
-    assert history(20, 1) == history(20, 1)
-    assert history(20, 1) != history(20, 2)
-
-
 def test_any_policy_can_be_measured_one_trial_after_the_other():
     """Every decision knows one trial more than the last, from a memory that names the model of the last fit."""
     asked = []

@@ -1,5 +1,3 @@
-"""Problems of several outcomes, and how they are played."""
-
 import numpy as np
 import pytest
 
@@ -44,24 +42,7 @@ def test_trays_have_their_published_minima():
 
 
 def table(problem, policy, trials, seed):
-    """Its columns after so many trials."""
     return columns(problem, simulate(problem, policy, problem.problem(float(trials)), seed))
-
-
-@pytest.mark.slow
-def test_a_campaign_is_told_trial_by_trial():
-    """Hypervolumes never shrink, use adds up, that of the dearest stands apart, and the same seed plays the same."""
-    problem = trays()
-    policy = CaMobo(problem.options["ca-mobo"]["order"])
-    found = table(problem, policy, 6, seed=3)
-    assert found["trial"] == [1, 2, 3, 4, 5, 6]
-    assert (np.diff(found["hypervolume"]) >= 0).all()
-    assert (np.diff([found["used_1"], found["used_2"]]) >= 0).all()
-    assert found["dear_input"] == found["used_1"]
-    again = table(problem, policy, 6, seed=3)
-    assert [again[name] for name in ("y", "hypervolume", "used_2")] == [
-        found[name] for name in ("y", "hypervolume", "used_2")
-    ]
 
 
 @pytest.mark.slow

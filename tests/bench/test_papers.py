@@ -43,9 +43,6 @@ def of_groups(baselines: float, variants: float) -> dict[str, float]:
     return dict.fromkeys(BASELINES, baselines) | dict.fromkeys(VARIANTS, variants)
 
 
-# the grids
-
-
 @pytest.mark.parametrize("paper", PAPERS)
 @pytest.mark.parametrize("quick", slow_beyond(1, [True, False]))
 def test_every_grid_names_what_exists(paper: str, quick: bool) -> None:
@@ -91,23 +88,6 @@ def test_a_part_of_a_paper_is_made_of_its_own_cells(quick: bool) -> None:
     assert {cell.id for cell in part} <= whole
 
 
-def test_a_problem_that_the_paper_does_not_have_is_refused(golden) -> None:
-    """By name, with the nearest; those of arrays that are not there too."""
-    with golden.raises(UsageError):
-        grid_of("gittins", problems=["ackley6"])
-    with golden.raises(UsageError):
-        grid_of("ucb-cvs", arrays=False, problems=["plant"])
-    with golden.raises(UsageError):
-        grid_of("gittins", costs=["cheap"])
-
-
-def test_costs_of_a_paper_can_be_chosen(golden) -> None:
-    """Only theirs are run; with problems that never have them there is nothing to run."""
-    assert {c.costs for c in grid_of("gittins", costs=["varying"]).cells()} == {"varying"}
-    with golden.raises(UsageError):
-        grid_of("ucb-cvs", quick=True, problems=["gp-sample3"], costs=["expensive-known"])
-
-
 @pytest.mark.parametrize("paper", PAPERS)
 def test_without_arrays_no_problem_needs_them(paper: str) -> None:
     """Quick forms never do, full ones on request."""
@@ -121,14 +101,19 @@ def test_quick_forms_are_small() -> None:
         assert sum(len(block.cells()) for block in grid_of(paper, quick=True).blocks) <= 40
 
 
-def test_an_unknown_paper_is_refused(golden) -> None:
-    """By grids and by findings alike, with the nearest name."""
-    for asked in (lambda: grid_of("ucb-cv"), lambda: findings_of("ucb-cv", frame([]))):
+def test_what_a_paper_does_not_have_is_refused(golden) -> None:
+    """Papers, problems and costs by name, with the nearest; problems without arrays; what never goes together."""
+    assert {c.costs for c in grid_of("gittins", costs=["varying"]).cells()} == {"varying"}
+    for asked in (
+        lambda: grid_of("ucb-cv"),
+        lambda: findings_of("ucb-cv", frame([])),
+        lambda: grid_of("gittins", problems=["ackley6"]),
+        lambda: grid_of("ucb-cvs", arrays=False, problems=["plant"]),
+        lambda: grid_of("gittins", costs=["cheap"]),
+        lambda: grid_of("ucb-cvs", quick=True, problems=["gp-sample3"], costs=["expensive-known"]),
+    ):
         with golden.raises(UsageError):
             asked()
-
-
-# what ratios decide
 
 
 def test_an_effect_is_the_geometric_mean_over_settings_of_the_ratio() -> None:
@@ -195,9 +180,6 @@ def test_claims_of_two_parts_need_both() -> None:
     assert both("yes", "undecided") == "undecided"
     assert both("undecided", "no") == "no"
     assert both() == "undecided"
-
-
-# findings
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -385,3 +367,82 @@ def test_the_page_on_the_papers_has_every_paper_and_figure(paper: str) -> None:
     table = frame([rows(p, 0, [0.5], setting=s) for s in settings for p in ("pbgi", "ucb-psq-per-cost")])
     for figure in figures_of(paper, table):
         assert f"`{figure.name}`" in page or f"`{figure.name.removeprefix(paper)}`" in page, figure.name
+
+
+def test_m_runs_both_orders_of_the_weights_in_both_kinds_of_units() -> None:
+    """So that it shows which combination makes the paper's claims true; unscaled outcomes need their own units only."""
+    mapped, unscaled = grid_of("ca-mobo").blocks
+    options = {p.label: (p.policy, p.options.get("units"), p.options.get("sorted")) for p in mapped.policies}
+    assert options == {
+        "ca-mobo": ("ca-mobo", None, None),
+        "ca-mobo-printed": ("ca-mobo", None, "paper"),
+        "mo-ucb": ("mo-ucb", None, None),
+        "ca-mobo-own": ("ca-mobo", "own", None),
+        "ca-mobo-printed-own": ("ca-mobo", "own", "paper"),
+        "mo-ucb-own": ("mo-ucb", "own", None),
+    }
+    assert (unscaled.problems, len(unscaled.policies)) == (("zdt3-unscaled",), 3)
+    assert {p.label for p in unscaled.policies} < set(options)
+    assert {(b.budget, len(b.seeds)) for b in (mapped, unscaled)} == {(500.0, 50)}
+
+
+def m_run(
+    policy: str, used: Sequence[float], reached: float, budget: float = 500.0, problem: str = "zdt3"
+) -> list[list[dict[str, Any]]]:
+    columns = {f"used_{i}": [0.1, u] for i, u in enumerate(used, 1)}
+    setting = (problem, "unit", 0.0, budget)
+    return ending(policy, 0.5, setting, dear_input=[0.1, used[0]], hypervolume=[0.1, reached], **columns)
+
+
+@pytest.mark.parametrize(
+    ("used", "volume", "parts", "verdict"),
+    [
+        ((20.0, 30.0, 60.0), 0.9, ("yes", "yes", "yes"), "yes"),
+        ((80.0, 90.0, 99.0), 0.9, ("no", "yes", "yes"), "no"),
+        ((20.0, 10.0, 60.0), 0.9, ("yes", "no", "yes"), "no"),
+        ((20.0, 60.0, 30.0), 0.9, ("yes", "no", "yes"), "no"),
+        ((20.0, 30.0, 60.0), 0.5, ("yes", "yes", "no"), "no"),
+    ],
+)
+def test_m_claims_follow_the_data(
+    used: tuple[float, ...], volume: float, parts: tuple[str, ...], verdict: str, golden
+) -> None:
+    """A fifth of the dear input, least of all inputs, the last one used most, at equal hypervolume: all are needed."""
+    found = judged("ca-mobo", [m_run("mo-ucb", (85.0, 70.0, 90.0), 0.9), m_run("ca-mobo", used, volume)])
+    assert tuple(found[0].numbers["verdicts"].values()) == parts
+    assert found[0].verdict == verdict
+    assert {f.verdict for f in found[1:]} == {"undecided"}  # no other combination was run
+    golden(found[0].figures)
+
+
+def test_m_combinations_are_judged_apart(golden) -> None:
+    """Each against MO-UCB in the same units on the same scale; on the trays less use is enough."""
+    runs = [m_run("mo-ucb-own", (85.0, 70.0), 9.0, problem="zdt3-unscaled")]
+    runs += [m_run("ca-mobo-printed-own", (20.0, 30.0), 9.0, problem="zdt3-unscaled")]
+    runs += [
+        m_run("mo-ucb", (250.0, 240.0), 0.9, problem="trays"),
+        m_run("ca-mobo", (200.0, 260.0), 0.9, problem="trays"),
+    ]
+    found = [f for f in judged("ca-mobo", runs) if f.verdict != "undecided"]
+    assert [f.verdict for f in found] == ["yes", "yes"]
+    assert ["unscaled" in f.claim.place for f in found] == [True, False]
+    golden([f.claim.place for f in found])
+
+
+def test_m_needs_the_use_of_every_input() -> None:
+    """A table without the columns of use leaves the claim open instead of judging half of it."""
+    setting = ("zdt3", "unit", 0.0, 500.0)
+    runs = [
+        ending(p, 0.5, setting, dear_input=[1.0, v], hypervolume=[0.1, 0.9])
+        for p, v in (("mo-ucb", 85.0), ("ca-mobo", 10.0))
+    ]
+    assert {f.verdict for f in judged("ca-mobo", runs)} == {"undecided"}
+
+
+def test_another_budget_than_the_published_one_judges_nothing(golden) -> None:
+    """Its figures are shown, with a remark, but the claim stays undecided."""
+    runs = [m_run(p, (v, 90.0), 0.9, budget=40.0) for p, v in (("mo-ucb", 85.0), ("ca-mobo", 10.0))]
+    found = judged("ca-mobo", runs)[0]
+    assert found.verdict == "undecided"
+    golden(found.figures)
+    assert (found.settings, found.claim.published) == (0, 1)

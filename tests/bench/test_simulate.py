@@ -90,14 +90,6 @@ def test_policies_on_one_seed_meet_the_same_chance(hartmann):
     assert noise[0] == pytest.approx(noise[1], abs=1e-12)
 
 
-def test_another_seed_is_another_chance(hartmann):
-    """Nothing is shared between seeds."""
-    one, other = play(hartmann, InTurn(), seed=1), play(hartmann, InTurn(), seed=2)
-    assert one.history.observations[0].x != other.history.observations[0].x
-    assert one.history.observations[5].cost != other.history.observations[5].cost
-    assert one.seed != other.seed
-
-
 def test_initial_points_are_free_and_no_plays(hartmann):
     """Five, uniform over the cube, uncharged, and not of any control set."""
     initial = play(hartmann, InTurn()).history.observations[:5]

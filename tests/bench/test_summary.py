@@ -37,7 +37,6 @@ LAST_SIMPLE = 5
 
 
 def value(trials: pd.DataFrame, column: str, share: float) -> float:
-    """Of the only run."""
     (found,) = at_share(trials, column, share)
     return found
 

@@ -20,7 +20,6 @@ def loaded_to_run(text: str) -> LoadedConfig:
 
 
 def problems(text: str) -> dict[str, str]:
-    """What is wrong with it: where -> what."""
     with pytest.raises(ConfigError) as caught:
         loaded(text)
     return {p.where: p.what for p in caught.value.mistakes}

@@ -66,7 +66,6 @@ def test_what_somebody_elses_driver_asks_for_is_said_as_the_rest():
 
 
 def leaves(node, path=()):
-    """Every value of a tree that is neither mapping nor list, by its path."""
     children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else None
     if children is None:
         return [path]

@@ -19,7 +19,6 @@ PLAIN = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: pr
 
 
 def late(said, rest=""):
-    """The small rig with an outcome of which this is said."""
     assert OUTCOME in PLAIN
     return PLAIN.replace(OUTCOME, f"{said}, floor: 0}}{rest}")
 

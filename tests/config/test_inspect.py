@@ -18,7 +18,6 @@ def changed(*pairs: tuple[str, str]) -> str:
 
 
 def device(line: str) -> tuple[str, str]:
-    """One more device."""
     return "\ndosing:\n", f"\n  more: {{{line}}}\ndosing:\n"
 
 

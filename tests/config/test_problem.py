@@ -11,7 +11,7 @@ from rigctl.config.problem import COLUMNS
 from rigctl.console.journals import _trial_columns
 from rigctl.core.experiment.marginals.conditional import Stretched
 from rigctl.core.experiment.natural import Learned
-from rigctl.core.experiment.problem import FurtherOutcome
+from rigctl.core.experiment.problem import FurtherOutcome, ReferenceTrials
 from rigctl.core.policies.published.ca_mobo import CaMobo
 from tests.config.conftest import loaded, problems
 from tests.config.texts import BY_HAND, SMALL
@@ -57,30 +57,12 @@ def test_learned_water_is_cut_at_the_natural_range():
     assert marginal.prior.mean == pytest.approx(2.3)
 
 
-def test_the_same_range_said_twice_changes_nothing():
-    """`natural_range` equal to `range` is the same experiment to the last bit."""
-    said = SMALL.replace("range: [5.2, 6.8],", "range: [5.2, 6.8], natural_range: [5.2, 6.8],")
-    assert loaded(said).problem == loaded(SMALL).problem
-
-
 def test_a_step_is_read_in_the_variables_unit():
     """Also where it is written in another: 100 uM on a variable in mM."""
     for text in ("step: 0.1", "step: 100 uM"):
         ca = loaded(SMALL.replace("range: [0, 7.7]", f"range: [0, 7.7], {text}")).problem.space.variables[1]
         assert (ca.step, ca.steps) == (0.1, 77)
         assert [ca.setpoint(k / 77) for k in (3, 7, 77)] == [0.3, 0.7, 7.7]
-
-
-def test_whole_numbers_are_a_step_of_one():
-    """For what is counted; a bench by hand has it too."""
-    text = BY_HAND.replace("range: [0, 7.7], natural: uniform", "range: [1, 8], step: 1, natural: uniform")
-    ca = loaded(text).problem.space.variables[1]
-    assert [ca.setpoint(k / ca.steps) for k in range(8)] == [1, 2, 3, 4, 5, 6, 7, 8]
-
-
-def test_without_a_step_every_value_can_be_set():
-    """Nothing changes for those who do not ask."""
-    assert [v.step for v in loaded(SMALL).problem.space.variables] == [None, None]
 
 
 WATER = "further_outcomes: [{name: water, unit: L, sensor: ca_probe, direction: minimise, floor: 2000 mL}]\n"
@@ -102,12 +84,6 @@ def test_a_further_outcome_is_known_to_problem_and_rig():
     assert [(o.name, o.sensor) for o in config.rig.outcomes[1:]] == [("water", "water_meter")]
     assert config.rig.outcome_names == ("growth", "water")
     assert json.dumps(config.policy_options)
-
-
-def test_without_any_there_is_one_outcome():
-    """The key may be left out."""
-    assert loaded(BY_HAND).problem.further == ()
-    assert loaded(BY_HAND).rig.outcome_names == ("growth",)
 
 
 @pytest.mark.usefixtures("weighing")
@@ -184,3 +160,20 @@ def test_todays_practice_is_read_in_the_variables_units(today, at, tmp_path):
     """One variable, another unit, nothing at all; without the key there is none."""
     assert load_text(with_today(today), tmp_path / "rig.yaml").today == at
     assert load_text(SMALL, tmp_path / "rig.yaml").today is None
+
+
+def with_reference(reference):
+    return SMALL.replace("currency: EUR", f"currency: EUR\nreference: {reference}")
+
+
+def test_a_reference_is_read_in_the_variables_units(tmp_path):
+    """With a setting, without one; without the key there is none."""
+    loaded = load_text(with_reference("{every: 25 trials, control: [ph], at: {ph: 6}}"), tmp_path / "rig.yaml")
+    found = loaded.problem.reference
+    variable = loaded.problem.space.variables[loaded.problem.space.names.index("ph")]
+    assert found.every == 25
+    assert loaded.problem.space.control_sets[found.control_set].names == ("ph",)
+    assert found.setting == (pytest.approx((6 - variable.low) / (variable.high - variable.low)),)
+    recommended = load_text(with_reference("{every: 9 trials}"), tmp_path / "rig.yaml").problem.reference
+    assert recommended == ReferenceTrials(9)
+    assert load_text(SMALL, tmp_path / "rig.yaml").problem.reference is None

@@ -27,7 +27,6 @@ OUTCOME = 'scale: {driver: scpi, bus: "tcp://127.0.0.1:9", profile: PROFILE}\n'
 
 @pytest.fixture
 def shipped(tmp_path, monkeypatch):
-    """The folder of profiles that a driver brings along."""
     folder = tmp_path / "shipped"
     folder.mkdir()
     monkeypatch.setattr(ScpiDriver, "profiles", folder)
@@ -37,8 +36,6 @@ def shipped(tmp_path, monkeypatch):
 
 @pytest.fixture
 def rig(tmp_path):
-    """Loads a rig with one more device."""
-
     def make(**device: object):
         given = {"driver": "scpi", "bus": "tcp://127.0.0.1:9", **device}
         text = ", ".join(f"{key}: {value}" for key, value in given.items())
@@ -49,7 +46,6 @@ def rig(tmp_path):
 
 
 def refused(rig, **device: object) -> list[tuple[str, int, dict[str, str]]]:
-    """What is wrong with it: file, line, fields."""
     with pytest.raises(ConfigError) as caught:
         rig(**device)
     return [(Path(m.file).name, m.line, m.flaw.fields) for m in caught.value.mistakes]

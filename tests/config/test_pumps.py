@@ -78,7 +78,6 @@ LIMITS = "limits: {doser: {per_dose: 20 mL, per_day: 200 mL}}"
 
 
 def capped(own="", tank=""):
-    """The small rig with more caps of its pump, and of the tank it draws from."""
     text = SMALL.replace(LIMITS, f"limits: {{doser: {{per_dose: 20 mL, per_day: 200 mL{own}}}}}")
     return text + (f"  tanks: {{reservoir: {{{tank}}}}}\n" if tank else "")
 
@@ -130,7 +129,6 @@ RIG = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: prob
 
 
 def with_care(pump="", probe=""):
-    """The small rig with these keys at its pump and at its probe."""
     assert PUMP in RIG
     return RIG.replace(PUMP, f"{PUMP}{pump}").replace(PROBE, f"{PROBE}{probe}")
 

@@ -136,7 +136,6 @@ RATES = """[{price: 0.19 EUR/kWh, during: "22:00-06:00", name: night}, {price: 0
 
 
 def priced(rates):
-    """The small rig with prices by time of use."""
     return TOP + SMALL.replace("price: 0.31 EUR/kWh", f"price: {rates}")
 
 

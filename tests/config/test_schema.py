@@ -62,7 +62,6 @@ def test_every_reference_in_the_schema_leads_somewhere():
 
 
 def keys_of(model: type[BaseModel]) -> set[str]:
-    """Every key of a model and of the models in it."""
     schema = model.model_json_schema(by_alias=True)
     parts = [schema, *schema.get("$defs", {}).values()]
     parts += [alternative for part in parts for alternative in part.get("anyOf", ())]

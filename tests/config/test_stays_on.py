@@ -17,7 +17,6 @@ def plugged(profile: str, name: str, safety: str = "") -> str:
 
 
 def refused(text: str) -> dict[str, str]:
-    """Why it must not be run: path -> what."""
     with pytest.raises(ConfigError) as caught:
         loaded_to_run(text)
     return {dotted(p.path): p.what for p in caught.value.mistakes}

@@ -7,6 +7,7 @@ import pytest
 
 from rigctl.config import units
 from rigctl.config.units import Units
+from rigctl.config.wording import number_meant, quantity_meant
 from rigctl.flaws import flaw_of
 from tests.golden import Golden
 from tests.profiles import slow_beyond
@@ -114,3 +115,41 @@ def test_a_number_and_an_exacoulomb_are_no_units(unit: str):
     """A number within a unit was taken for the charge of an electron, and any two letters for one with a prefix."""
     with pytest.raises(ValueError):
         Units("EUR").unit(unit)
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("1_000", "write 1000"),
+        ("0o17", "write 15"),
+        ("6", "remove the quotes"),
+        ("5,2", "write 5.2"),
+        ("x", ""),
+    ],
+)
+def test_what_looks_like_a_number_is_recognised(value, remedy):
+    """And what it would be in YAML 1.2; anything else has no remedy."""
+    assert number_meant(value) == remedy
+    assert number_meant("six") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("1:30", 'write "90 min", or "90 s"'),
+        ("7:00", 'write "420 min", or "7 min"'),
+        ("0:20:00", 'write "20 min"'),
+        ("40 EUR,", 'write "40 EUR"'),
+        ("9 EUR per L", 'write "9 EUR/L"'),
+        ("0:00:20", 'write "20 s"'),
+        ("$5", 'write "5 USD"'),
+        ("20 min", ""),
+        ("60,5 EUR", 'write "60.5 EUR"'),
+        ("1.000,50 EUR", 'write "1000.50 EUR"'),
+        ("1,234,567.5 EUR", 'write "1234567.5 EUR"'),
+        ("1,000,000 EUR", 'write "1000000 EUR"'),
+    ],
+)
+def test_foreign_forms_of_quantities_are_recognised(text, remedy):
+    """Times with colons, signs of currencies; what is as it should be has no remedy."""
+    assert quantity_meant(text) == remedy

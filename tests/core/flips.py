@@ -1,17 +1,14 @@
-"""Whether what is said to flip decisions flips them, and just short of it does not: `python -m tests.core.flips 10000`.
+"""Whether what is said to flip decisions flips them, and just short of it does not.
 
 Campaigns of all policies on small made-up problems. Of every decision what would change it is looked for; each
 statement is then checked by inputs that are made anew here, from what the sentence says, and by deciding again.
 """
 
-import sys
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.core.advice.flips import KINDS, Flip
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.counterfactuals import Price, Situation, changes_of_recommendation, counterfactuals, recommended, told
@@ -32,13 +29,11 @@ class Tally:
     decisions: int = 0
     asked: int = 0
     flips: Counter = field(default_factory=Counter)
-    """By kind."""
     wrong: list[str] = field(default_factory=list)
     recommendations: int = 0
 
 
 def chosen(policy, state, problem, history, seed):
-    """What a policy chooses; `` if it proposes nothing more."""
     try:
         proposal, _ = next_proposal(policy, state, problem, history, trial_rng(seed, len(history) + 1))
     except Finished:
@@ -109,26 +104,10 @@ def question(tally: Tally, s: Situation, stock):
         check(tally, r, changes.flips, recommended(r), recommended, stock)
 
 
-def run(decisions: int, first: int = 0, told: Callable[[Tally], None] = lambda _: None) -> Tally:
-    """Question as many decisions, of the campaigns from number `first` on; `told` hears of every hundredth campaign."""
+def run(decisions: int, first: int = 0) -> Tally:
+    """Question as many decisions, of the campaigns from number `first` on."""
     tally, number = Tally(), first
     while tally.decisions < decisions:
         campaign(tally, number, decisions)
         number += 1
-        if number % 100 == 0:
-            told(tally)
     return tally
-
-
-def say(done: Tally) -> None:
-    print(
-        f"{done.decisions} decisions and {done.recommendations} recommendations, {done.asked} re-decisions in search;"
-    )
-    print(f"{sum(done.flips.values())} flips ({dict(done.flips)}), {len(done.wrong)} of them wrong", flush=True)
-
-
-if __name__ == "__main__":
-    keep_to_one_thread()
-    finished = run(*map(int, sys.argv[1:3]), told=say)
-    say(finished)
-    print(*finished.wrong[:20], sep="\n")

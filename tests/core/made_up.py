@@ -51,7 +51,6 @@ WORDY = (
     ExpectedImprovement(),
 )
 SEVERAL = (MoUcb(), CaMobo(("a",)))
-"""Policies of several outcomes."""
 TRIALS = 20
 
 

@@ -55,7 +55,6 @@ def natural(mean, sd, count, d, seed):
 
 
 def at_setting(nodes, indices, setting):
-    """The nodes with the controlled variables at their setting."""
     points = nodes.copy()
     points[:, list(indices)] = setting
     return points

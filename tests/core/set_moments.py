@@ -30,7 +30,6 @@ class SetIntegrals:
 
     @classmethod
     def of(cls, posterior: Posterior, space: Space, control_set: int) -> SetIntegrals:
-        """For the control set of that index."""
         return cls(space, control_set, Expectations.of(posterior, space, [control_set]))
 
     def mean(self, settings: FloatArray) -> FloatArray:

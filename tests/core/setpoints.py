@@ -56,7 +56,6 @@ def trial_of(problem: Problem, proposal: Proposal, nature: np.random.Generator) 
 
 
 def campaign(name: str, problem: Problem, trials: int, seed: int = 3) -> tuple[list[Proposal], History]:
-    """Run a policy for so many trials, or until it has finished."""
     policy, nature = policy_of(name), np.random.default_rng(seed)
     history, state, proposals = History(), None, []
     for trial in range(1, trials + 1):
@@ -74,5 +73,4 @@ def controlled(problem: Problem, proposal: Proposal) -> Mapping[str, float]:
 
 
 def left_alone(problem: Problem) -> Problem:
-    """Return it without a budget to mind."""
     return replace(problem, budget=to_micros(10_000))

@@ -33,7 +33,6 @@ def promises_more(answer, one, other):
 
 
 def earned(answer, way, outcome):
-    """What an outcome of a row earns, or the outcome; larger is better."""
     own = outcome if answer.maximise else -outcome
     return own if answer.price is None else answer.price * own - (way.cost or 0.0)
 
@@ -43,7 +42,6 @@ def hope(answer, way):
 
 
 def wrong_amounts(answer):
-    """Differences that are not those of the rows, and rows that do not add up."""
     run, sign = answer.run, 1 if answer.maximise else -1
     for way in answer.ways:
         if not way.low <= way.expected <= way.high:
@@ -66,7 +64,6 @@ def wrong_amounts(answer):
 
 
 def wrong_order(answer):
-    """Rows that promise more than what is run, although nobody says so."""
     run = answer.run
     more = [way for way in answer.ways[1:] if promises_more(answer, way, run)]
     if answer.why is not None and answer.why.other in more:
@@ -76,7 +73,6 @@ def wrong_order(answer):
 
 
 def wrong_certainty(answer, allowed):
-    """Intervals that reach further than what is said of them."""
     run, certain, sign = answer.run, answer.certainty, 1 if answer.maximise else -1
     beyond = [way for way in answer.ways[1:] if hope(answer, way) > earned(answer, run, run.expected)]
     dearer = [

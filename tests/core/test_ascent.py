@@ -27,8 +27,6 @@ def test_it_depends_on_the_generator_alone():
 
 
 def hills(centres, heights, widths):
-    """Sum of Gaussian hills as an objective, with its gradient."""
-
     def objective(points, _index):
         away = points[:, None, :] - centres
         each = heights * np.exp(-0.5 * np.square(away / widths[:, None]).sum(axis=2))

@@ -152,30 +152,6 @@ def test_the_same_seed_gives_the_same_bits():
         assert bounds_of(case, seed=4, bounds=kind) == bounds_of(case, seed=4, bounds=kind)
 
 
-def test_a_report_is_consistent_with_itself():
-    """Upper is mean plus beta spreads at upper_at; lower is below the best mean; settings lie in the cube."""
-    case = make_case(5, 30, 0.3, SETS[5])
-    for kind in ("integrated", "pointwise"):
-        for i, (b, chosen) in enumerate(zip(bounds_of(case, bounds=kind), case.space.control_sets, strict=True)):
-            assert b.control_set == i
-            assert b.upper == pytest.approx(b.mean_at_upper + 2.0 * b.sd_at_upper)
-            assert b.lower < b.best_mean < b.upper
-            for setting in (b.upper_at, b.lower_at, b.best_mean_at):
-                assert len(setting) == len(chosen.indices)
-                assert all(0 <= u <= 1 for u in setting)
-
-
-def test_integrated_intervals_lie_inside_pointwise_ones():
-    """A set's best integrated upper bound is no higher, its best lower bound no lower, than the pointwise one."""
-    case = make_case(5, 30, 0.3, SETS[5])
-    slack = NEEDED * case.outcome_range
-    for inner, outer in zip(bounds_of(case), bounds_of(case, bounds="pointwise"), strict=True):
-        assert inner.upper <= outer.upper + slack
-        assert inner.lower >= outer.lower - slack
-        assert inner.best_mean == pytest.approx(outer.best_mean, abs=slack)
-        assert inner.best_mean_sd == pytest.approx(outer.best_mean_sd, abs=slack)
-
-
 def test_warm_starts_are_climbed():
     """A start on a hill too narrow for any screening is used, one setting or several."""
     space = Space.of([Variable("a", "", 0.0, 1.0, Uniform())], [("a",)])

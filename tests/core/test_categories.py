@@ -39,7 +39,6 @@ MIXED = (
 
 
 def points(count, rng):
-    """Random points of a number and two categories."""
     return np.stack([rng.random(count), rng.integers(4, size=count) / 3, rng.integers(3, size=count) / 2], axis=1)
 
 
@@ -181,9 +180,6 @@ def test_every_policy_chooses_levels(name):
             assert count < 0 or u * count == pytest.approx(round(u * count), abs=1e-12)
     again, _ = next_proposal(policy_of(name), None, problem, history, trial_rng(0, 9))
     assert again.setting
-
-
-# from Python -----------------------------------------------------------------------------------------------------
 
 
 def rough(values):

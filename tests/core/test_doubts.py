@@ -35,7 +35,6 @@ def response(x):
 
 
 def good_trials(seed, n=36):
-    """Trials all over the cube, the last few ever nearer to the best."""
     rng = np.random.default_rng(seed)
     x = rng.random((n, 2))
     x[-8:] = AT + np.linspace(0.1, 0.0, 8)[:, None] * rng.normal(size=(8, 2))

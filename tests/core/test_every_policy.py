@@ -103,13 +103,11 @@ def problem_of(names=NAMES, sets=SETS, model=FIXED, **options) -> Problem:
 
 
 def surface(x: np.ndarray) -> float:
-    """Of a, b and c: two hills, of which the higher needs b and c."""
     low = np.exp(-((x[0] - 0.3) ** 2) / 0.1)
     return float(0.8 * low + 1.2 * np.exp(-((x[1] - 0.7) ** 2) / 0.1 - (x[2] - 0.2) ** 2 / 0.2))
 
 
 def history_of(seed: int, count: int, noise: float = 0.05) -> History:
-    """Trials at random points, metered with a little noise."""
     rng = np.random.default_rng(seed)
     x = rng.random((count, 3))
     return History.of(
@@ -130,7 +128,6 @@ def decide(case: Case, problem: Problem, history: History, seed: int, state: Any
 
 
 def played(proposal: Proposal, problem: Problem) -> tuple[frozenset[str], dict[str, float]]:
-    """What is controlled, and where, by name."""
     chosen = problem.space.control_sets[proposal.control_set]
     return frozenset(chosen.names), dict(zip(chosen.names, proposal.setting, strict=True))
 

@@ -64,7 +64,6 @@ def test_everybody_can_read_it():
 
 
 def held_against_their_rows(seeds):
-    """Over campaigns of every policy: how often each claim was made, and those that the rows deny."""
     made, wrong = Counter(), []
     for seed in seeds:
         for policy in WORDY:

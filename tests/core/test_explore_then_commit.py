@@ -26,7 +26,6 @@ NOTHING_SEEN = Intersection.restarted(3)
 
 
 def bounds_of(upper, lower):
-    """Hand-made bounds: control sets a, b, a+b."""
     sizes = (1, 1, 2)
     return tuple(
         SetBounds(
@@ -60,8 +59,6 @@ def committed(outlook, seen):
 
 
 def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
-    """Play a policy until the budget is spent; returns proposals and history."""
-
     def observe(proposal):
         x = np.random.default_rng([seed, proposal.trial, 1]).random(problem.space.dimension)
         x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
@@ -213,20 +210,17 @@ EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
 
 
 def committed_to(problem, upper, lower, tolerance=0.1, *, costs=(0.1, 0.1, 0.1), seen=NOTHING_SEEN):
-    """What is committed to with these bounds and these known costs."""
     outlook = outlook_of(replace(problem, known_costs=costs), make_history(EVEN), upper, lower)
     policy = ExploreThenCommit(tolerance=tolerance)
     return outlook.proposal(policy.name, policy._commit(outlook, seen, 0), 0)
 
 
 def explored(outlook, policy=None, sobol_seed=0):
-    """What is explored with."""
     policy = policy or ExploreThenCommit()
     return outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), sobol_seed)
 
 
 def tolerance_at(policy, problem, history, commit_trials=0):
-    """The tolerance after so many commit trials."""
     return policy._tolerance_now(outlook_of(problem, history, (1, 1, 1), (0, 0, 0)), commit_trials)
 
 

@@ -89,7 +89,6 @@ def test_nothing_that_fits_ends_it(problem, golden):
 
 
 def last_proposal(**changes):
-    """The policy's, of trial 1."""
     return replace(Proposal(1, "p", "explore", 1, (0.25,), "because"), **changes)
 
 

@@ -61,7 +61,6 @@ def make_problem(sets=SETS, budget=100.0, marginal=None, **changes):
 
 
 def make_past(problem, count=12, seed=0, scale=1.0, currency=1.0):
-    """Round robin over the sets at random points."""
     rng = np.random.default_rng(seed)
     sets = len(problem.space.control_sets)
     rows = []
@@ -77,7 +76,6 @@ def ask(policy, problem, history, state=None, seed=0):
 
 
 def campaign(policy, problem, cost_of, seed=0):
-    """Until the policy ends it; returns proposals, history and why."""
     history, state, proposals = History(), policy.initial_state(problem), []
     for trial in range(1, 200):
         try:
@@ -94,11 +92,7 @@ def campaign(policy, problem, cost_of, seed=0):
     raise AssertionError("it never ends")
 
 
-# What is maximised --------------------------------------------------------------------------------------------------
-
-
 def dense(problem, history, field, score):
-    """The best score of each set over a dense grid, from `SetIntegrals` alone."""
     posterior = fit_history(problem, history).posterior
     line = np.linspace(0, 1, 101)
     best = []
@@ -111,7 +105,6 @@ def dense(problem, history, field, score):
 
 
 def played_best(problem, history):
-    """The largest posterior mean of a setting that was played."""
     posterior = fit_history(problem, history).posterior
     means = []
     for o in history.observations:
@@ -178,9 +171,6 @@ def test_on_a_set_of_all_variables_moments_are_those_of_the_process():
     assert (report.upper, report.lower) == pytest.approx((report.mean + 2 * report.sd, report.mean - 2 * report.sd))
 
 
-# Costs --------------------------------------------------------------------------------------------------------------
-
-
 def test_costs_move_the_cost_aware_choices_and_leave_plain_improvement_where_it_was():
     """Where a low first variable is dear, EIPC and PBGI go for higher ones; EI does not care."""
     policies = (ExpectedImprovement(), ExpectedImprovementPerCost(), GittinsIndex(cost_weight=1e-3, cost_unit=1))
@@ -203,9 +193,6 @@ def test_a_set_that_was_never_metered_counts_as_the_cheapest():
     assert [r.cost_mean for r in proposal.sets] == [pytest.approx(0.2), pytest.approx(0.3), None]
     assert [r.cost_lcb for r in proposal.sets] == pytest.approx([0.2, 0.3, 0.0])
     assert proposal.control_set == 2
-
-
-# Stopping -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -252,9 +239,6 @@ def test_a_campaign_that_pays_per_sample_ends_before_its_budget():
     assert isinstance(end, NotWorthIt)
     assert 3 < len(proposals) < 60
     assert history.spent < to_micros(60)
-
-
-# Campaigns ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)

@@ -24,7 +24,6 @@ observations = st.builds(
 
 
 def seen(history):
-    """Everything a history is asked for."""
     arrays = [history.x, history.y, history.outcomes, *(history.costs(i) for i in range(-1, 5))]
     counts = [len(history), history.spent, *(history.trials_of(i) for i in range(-1, 5))]
     return [a.tolist() for a in arrays], counts, history.complete

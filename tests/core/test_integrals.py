@@ -30,7 +30,6 @@ def integrals_of(case):
 
 
 def settings_of(case, count=3):
-    """Random settings of every control set."""
     rng = np.random.default_rng(5)
     return [rng.random((count, len(c.indices))) for c in case.space.control_sets]
 

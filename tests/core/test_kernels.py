@@ -1,5 +1,3 @@
-"""Kernels are products of one-dimensional ones."""
-
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
@@ -54,7 +52,6 @@ def test_a_correlation_never_exceeds_one():
 
 
 def log_slope(kernel, delta):
-    """The slope of ln k by delta, elementwise."""
     if isinstance(kernel, SquaredExponential):
         return -delta / kernel.lengthscale**2
     scaled = delta * (np.sqrt(5.0) / kernel.lengthscale)

@@ -96,9 +96,6 @@ def test_neighbours_are_one_step_away_and_inside():
     assert (near[:, 1] == 0.3).all()
 
 
-# against looking at every setting --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Waves:
     """A function with many hills."""
@@ -243,9 +240,6 @@ def test_the_best_improvement_is_that_of_every_setting():
         mean, sd = e.values(rows, np.full(len(rows), f.control_set))
         assert f.score == pytest.approx(score(mean, sd, None).value.max(), abs=1e-6)
         assert on_grid(f.setting, space.steps[columns])
-
-
-# every policy ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -27,12 +27,10 @@ def problem_of(budget=12.0, **changes):
 
 
 def hill(x):
-    """Best at (0.3, 0.7, anything)."""
     return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 8 * (x[1] - 0.7) ** 2))
 
 
 def campaign(policy, problem, costs=COSTS, outcome=hill, seed=0, most=400):
-    """Play until the budget is spent."""
     nature = np.random.default_rng(seed)
 
     def observe(proposal):
@@ -49,12 +47,10 @@ def campaign(policy, problem, costs=COSTS, outcome=hill, seed=0, most=400):
 
 @pytest.fixture(scope="module")
 def played():
-    """One whole campaign."""
     return campaign(LikelyMaximisers(), problem_of())
 
 
 def money(proposals, history, phase, until=np.inf):
-    """What trials of a phase have cost while no more than `until` had been spent, currency units."""
     total, of_phase = 0.0, 0.0
     for proposal, observation in zip(proposals, history.observations, strict=True):
         total += to_units(observation.cost)

@@ -62,7 +62,6 @@ LEARNED = ModelOptions(hyperparameters="learned", kernel="squared-exponential")
 
 
 def grown(n):
-    """So many trials of one campaign, the first the same whatever `n` is."""
     points = np.random.default_rng(2).random((40, 2))[:n]
     return History.of(Observation(t, 0, tuple(x), outcome(x), 1) for t, x in enumerate(points, start=1))
 

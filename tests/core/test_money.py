@@ -1,5 +1,3 @@
-"""Money adds up."""
-
 from decimal import ROUND_DOWN, Decimal, localcontext
 
 import pytest

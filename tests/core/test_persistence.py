@@ -27,13 +27,11 @@ NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
 
 
 def of_b(problem, marginal):
-    """The problem with this marginal of b."""
     a, b = problem.space.variables
     return replace(problem, space=replace(problem.space, variables=(a, replace(b, marginal=marginal))))
 
 
 def pairs(rho, count, tau=0.0, seed=0):
-    """Readings of b before and values during trials that left it alone, each (count,)."""
     rng = np.random.default_rng(seed)
     g = rng.standard_normal((2, 10 * count))
     before, during = NORMAL.loc + NORMAL.scale * np.array([g[0], rho * g[0] + np.sqrt(1 - rho**2) * g[1]])
@@ -42,7 +40,6 @@ def pairs(rho, count, tau=0.0, seed=0):
 
 
 def pairs_of(marginal, rho, tau, count, seed):
-    """Pairs of a supply of which rho persists."""
     rng = np.random.default_rng(seed)
     before, apart, error = rng.standard_normal((3, count))
     read = marginal.quantile(norm.cdf(before)) + tau * error
@@ -51,7 +48,6 @@ def pairs_of(marginal, rho, tau, count, seed):
 
 
 def of_a_rig(rhos, count, tau, seed):
-    """What is learned of each variable from its own pairs, and from all; marginals are learned, too."""
     found = [
         pairs_of(TruncatedNormal.from_moments(0.5, 0.2), rho, tau, count, 100 * seed + i) for i, rho in enumerate(rhos)
     ]
@@ -61,7 +57,6 @@ def of_a_rig(rhos, count, tau, seed):
 
 
 def looked(before, during, tau=0.0, control_set=A):
-    """One trial per pair."""
     return History.of(
         Observation(t, control_set, (0.5, float(x)), 1.0, 10, look=Look((None, float(r)), (0.0, tau)))
         for t, (r, x) in enumerate(zip(before, during, strict=True), 1)
@@ -210,7 +205,6 @@ def test_variables_that_still_vary_together_are_told_of(problem):
 
 
 def mirrored(count=60):
-    """Trials of a function that is best where a equals b, all of which left b alone."""
     rng = np.random.default_rng(1)
     x = rng.random((count, 2))
     return History.of(

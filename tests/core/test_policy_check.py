@@ -13,10 +13,12 @@ import pytest
 
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.policies.check import check_policy
+from rigctl.core.policies.check import _problem, check_policy
+from rigctl.core.policies.random_search import RandomSearch
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import PolicyError
 from tests.core.conftest import make_history, make_space
@@ -27,7 +29,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
 
 
 def block(label: str) -> str:
-    """The code block after `<!-- label -->`."""
     found = re.search(rf"<!-- {label} -->\n```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None, label
     return found[1]
@@ -35,7 +36,6 @@ def block(label: str) -> str:
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """The page's policy, installed as a distribution of its own."""
     project = tomllib.loads(block("entry point"))["project"]
     (tmp_path / "rigctl_greedy.py").write_text(block("policy"))
     info = tmp_path / f"rigctl_greedy-{project['version']}.dist-info"
@@ -176,3 +176,27 @@ def test_options_that_can_change_are_refused(golden: Golden):
 
     with golden.raises(PolicyError):
         check_policy(Thawed())
+
+
+def proposals(problem, history=None, count=300):
+    known = history or History()
+    return [RandomSearch().propose({}, problem, known, trial_rng(seed, 1))[0] for seed in range(count)]
+
+
+def test_control_sets_and_settings_are_as_likely_as_any_other():
+    """A hundred of each of three sets, give or take four standard deviations; settings fill the range evenly."""
+    problem = replace(_problem(maximise=True, outcomes=1), budget=to_micros(1000))
+    played = proposals(problem)
+    counts = np.bincount([p.control_set for p in played], minlength=len(problem.space.control_sets))
+    assert len(counts) == 3
+    assert np.abs(counts - 100).max() < 4 * np.sqrt(300 * 2 / 9)
+    settings = np.sort([u for p in played for u in p.setting])
+    assert np.abs(settings - np.linspace(0, 1, len(settings))).max() < 0.1
+
+
+def test_a_set_that_does_not_fit_is_not_drawn():
+    """Of known costs only those that the budget still buys; with none left it has finished."""
+    problem = replace(_problem(maximise=True, outcomes=1), known_costs=(1.0, 5.0, 9.0), budget=to_micros(6))
+    assert {p.control_set for p in proposals(problem)} == {0, 1}
+    with pytest.raises(BudgetSpent):
+        proposals(replace(problem, budget=to_micros(0.5)), count=1)

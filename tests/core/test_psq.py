@@ -1,5 +1,3 @@
-"""The PSQ baselines against brute force."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +29,6 @@ def some_history(seed=0, n=12, sets=3, costs=(0.1, 0.2, 1.0)):
 
 @pytest.fixture
 def two(problem):
-    """Only the sets a and b, neither within the other."""
     return replace(problem, space=make_space(SINGLES), known_costs=(0.1, 0.2))
 
 
@@ -40,9 +37,6 @@ def outlook_and_rng(problem, history, seed=0):
     rng = trial_rng(seed, len(history) + 1)
     rng.integers(2**31)  # the seed of the Sobol points
     return look(problem, history, {}, rng), rng
-
-
-# --- which sets are compared
 
 
 def test_a_set_within_another_is_not_compared():
@@ -60,9 +54,6 @@ def test_without_costs_the_set_of_all_variables_is_always_played(problem, policy
     assert [p.control_set for p in proposals[:3]] == [2, 2, 2]
     assert {p.control_set for p in proposals[3:]} <= {0, 1}
     assert history.spent == known.budget
-
-
-# --- the three scores
 
 
 def test_ucb_plays_the_largest_upper_bound(two):
@@ -155,9 +146,6 @@ def test_improvement_is_climbed_where_it_underflows(two):
     outlook, rng = outlook_and_rng(two, make_history(rows))
     peaks = EiPsq()._scores(outlook, [0, 1], rng).peaks
     assert all(-1e9 < p.value < -800 for p in peaks.values())
-
-
-# --- per unit cost
 
 
 def test_per_unit_cost_divides_what_exceeds_the_floor(two):

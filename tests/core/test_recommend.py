@@ -1,5 +1,3 @@
-"""What to run from now on."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +18,6 @@ def hill(x):
 
 
 def tried(sets, costs, n=36):
-    """A history that has tried these sets in turn, on a hill that only `a` climbs."""
     x = np.random.default_rng(0).random((n, 2))
     return make_history([(sets[t % len(sets)], x[t], hill(x[t]), costs[sets[t % len(sets)]]) for t in range(n)])
 

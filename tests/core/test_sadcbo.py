@@ -19,7 +19,6 @@ MODEL = replace(FIXED, kernel="squared-exponential", noise_sd=0.1)
 
 
 def only_a(x):
-    """Depends on a alone."""
     return float(np.sin(3 * x[0]))
 
 
@@ -37,7 +36,6 @@ def outlook_of(history, problem=None):
 
 
 def regression(x, y):
-    """The same process by scikit-learn."""
     return GaussianProcessRegressor(RBF(0.3), alpha=MODEL.noise_sd**2, optimizer=None).fit(x, y)
 
 

@@ -1,5 +1,3 @@
-"""Sobol sequences of our own, against SciPy's."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""Variables, control sets and units."""
-
 from decimal import Decimal
 
 import numpy as np

@@ -47,9 +47,6 @@ def outlook_of(problem, history, upper):
     return Outlook(problem, history, fitted, cost_field(problem, history), tuple(bounds), costs, 0.0)
 
 
-# --- the relaxation
-
-
 def test_a_constant_epsilon_stays(problem):
     """In outcome units as given, in spreads times the spread."""
     history = make_history([(0, X, 1.0, 4.0)])
@@ -72,9 +69,6 @@ def test_a_list_of_epsilons_is_taken_trial_by_trial(problem):
     rows = [(0, X, 1.0, 0.1)] * 3
     got = [schedule.now(problem, make_history(rows[:n]), 1.0) for n in range(4)]
     assert got == [3.0, 1.0, 0.0, 0.0]
-
-
-# --- Algorithm 1
 
 
 def brute(upper, costs, epsilon):
@@ -179,11 +173,7 @@ def test_a_wide_epsilon_explores_cheaply_and_a_narrow_one_ignores_costs(known):
     assert 2 in sets
 
 
-# --- explore, then commit
-
-
 def three_variables(**options):
-    """Seven control sets of three variables."""
     space = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "abc"], SEVEN)
     model = replace(FIXED, lengthscales=(0.3, 0.3, 1.0))
     return Problem(space, **{"budget": to_micros(20), "floor": 0.0, "model": model, **options})
@@ -207,7 +197,6 @@ def test_plays_of_the_published_variants(costs, plays, expected):
 
 
 def decided(problem, policy, counts, upper, cost):
-    """The choice after so many plays of each of the seven sets."""
     rows = [(i, (0.5, 0.5, 0.5), 1.0, cost[i]) for i, n in enumerate(counts) for _ in range(n)]
     outlook = outlook_of(problem, make_history(rows), upper)
     return policy.choose(outlook, {}, RNG)

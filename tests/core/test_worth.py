@@ -36,12 +36,10 @@ def problem_of(model=MODEL, *, maximise=True, sets=SETS):
 
 
 def truth(x):
-    """Of a and b only."""
     return 4 + 3 * np.exp(-((x[..., 0] - 0.7) ** 2) / 0.1) + 1.5 * np.exp(-((x[..., 1] - 0.8) ** 2) / 0.2)
 
 
 def history_of(problem, n=40, seed=0, sets=4):
-    """Trials that impose random settings, and leave the rest to nature."""
     rng = np.random.default_rng(seed)
     x = natural_nodes(problem.space, n, rng)
     rows = []

@@ -23,7 +23,6 @@ from tests.fuzz.mutation import changed
 
 TARGETS = ("yaml",)
 FILES = 10
-"""Of one block."""
 ROOT = Path(__file__).parent.parent.parent
 TEXTS: tuple[str, ...] = (
     *("~", "off", "1e400", ".nan", "-.inf", "9" * 400, "0x" + "f" * 300, "2026-03-29 02:30:00", "12:30"),

@@ -1,7 +1,6 @@
 """How nonsense is made of what makes sense."""
 
 import random
-from collections.abc import Callable, Sequence
 
 TOKENS: tuple[bytes, ...] = (
     *(b"nan", b"-inf", b"1e400", b"-1e-400", b"9.91E37", b"0x10", b"1_0", b"--5", b"+", b"1e", b"." * 9, b"9" * 400),
@@ -14,56 +13,35 @@ TOKENS: tuple[bytes, ...] = (
 )  # fmt: skip
 
 
-def _flip(data: bytearray, rng: random.Random) -> None:
-    if data:
-        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+CHANGES = ("flip", "flip", "set", "cut", "lose", "double", "repeat", *("insert", "replace") * 2, "noise")
 
 
-def _set(data: bytearray, rng: random.Random) -> None:
-    if data:
-        data[rng.randrange(len(data))] = rng.randrange(256)
-
-
-def _cut(data: bytearray, rng: random.Random) -> None:
-    del data[rng.randrange(len(data) + 1) :]
-
-
-def _lose(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    del data[at : at + rng.randrange(1, 9)]
-
-
-def _double(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    data[at:at] = data[at : at + rng.randrange(1, 40)]
-
-
-def _repeat(data: bytearray, rng: random.Random) -> None:
-    data[:] = data * rng.choice((2, 3, 50))
-
-
-def _insert(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    data[at:at] = rng.choice(TOKENS)
-
-
-def _replace(data: bytearray, rng: random.Random) -> None:
-    at = rng.randrange(len(data) + 1)
-    data[at : at + rng.randrange(1, 9)] = rng.choice(TOKENS)
-
-
-def _noise(data: bytearray, rng: random.Random) -> None:
-    data[:] = rng.randbytes(rng.randrange(40))
-
-
-CHANGES: Sequence[Callable[[bytearray, random.Random], None]] = (
-    *(_flip, _flip, _set, _cut, _lose, _double, _repeat, _insert, _insert, _replace, _replace, _noise),
-)
+def _change(data: bytearray, rng: random.Random) -> None:
+    at, few = rng.randrange(len(data) + 1), rng.randrange(1, 9)
+    match rng.choice(CHANGES):
+        case "flip" if at < len(data):
+            data[at] ^= 1 << rng.randrange(8)
+        case "set" if at < len(data):
+            data[at] = rng.randrange(256)
+        case "cut":
+            del data[at:]
+        case "lose":
+            del data[at : at + few]
+        case "double":
+            data[at:at] = data[at : at + 5 * few]
+        case "repeat":
+            data[:] = data * rng.choice((2, 3, 50))
+        case "insert":
+            data[at:at] = rng.choice(TOKENS)
+        case "replace":
+            data[at : at + few] = rng.choice(TOKENS)
+        case "noise":
+            data[:] = rng.randbytes(rng.randrange(40))
 
 
 def changed(data: bytes, rng: random.Random) -> bytes:
     """Return bytes with up to three changes; some are left as they are, so that states behind an answer are reached."""
     out = bytearray(data)
     for _ in range(rng.choice((0, 0, 0, 0, 1, 1, 1, 1, 2, 3))):
-        rng.choice(CHANGES)(out, rng)
+        _change(out, rng)
     return bytes(out)

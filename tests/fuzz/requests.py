@@ -23,7 +23,6 @@ from tests.fuzz.mutation import changed
 
 TARGETS = ("socket",)
 REQUESTS = 200
-"""Of one block, all to one campaign."""
 SOUND: tuple[Mapping[str, Any], ...] = (
     {"verb": "status"},
     {"verb": "pause", "who": "anna", "why": "the tank leaks"},

@@ -103,7 +103,6 @@ class Source:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """All that is named in it."""
         return frozenset(names_in(self.nodes))
 
     @property
@@ -112,7 +111,6 @@ class Source:
 
     @property
     def module(self) -> str:
-        """The name by which others import the file."""
         parts = Path(self.path).with_suffix("").parts
         if parts[0] == "drivers":
             parts = parts[1:]
@@ -121,7 +119,6 @@ class Source:
 
 @cache
 def read(root: Path, folders: tuple[str, ...]) -> list[Source]:
-    """Return the Python files below some folders of a checkout."""
     paths = [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
     return [Source(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")) for path in paths]
 
@@ -149,7 +146,6 @@ def imported(source: Source, known: frozenset[str]) -> Iterator[str]:
 
 
 def import_graph(sources: Iterable[Source]) -> Graph:
-    """Return which module imports which, lazy and type-only imports counted."""
     by_module = {source.module: source for source in sources}
     known = frozenset(by_module)
     return {name: frozenset(imported(source, known)) - {name} for name, source in by_module.items()}
@@ -183,7 +179,6 @@ def circles(graph: Graph) -> list[list[str]]:
 
 
 def floors(graph: Graph) -> int:
-    """Return how many modules the longest chain of imports has, a circle counting as one."""
     circle_of = {member: circle[0] for circle in circles(graph) for member in circle}
     below: dict[str, set[str]] = defaultdict(set)
     for node, others in graph.items():
@@ -200,7 +195,6 @@ def floors(graph: Graph) -> int:
 
 
 def within(graph: Graph, package: str) -> Graph:
-    """Return the rooms of one package: its files, and each of its folders as one room, with the imports among them."""
     depth = package.count(".") + 2
     rooms: dict[str, set[str]] = defaultdict(set)
     for name, others in graph.items():
@@ -212,7 +206,6 @@ def within(graph: Graph, package: str) -> Graph:
 
 
 def complexity(function: ast.AST) -> int:
-    """Return a function's cyclomatic complexity, as McCabe counts it, functions inside it counted with it."""
     total = 1
     for node in ast.walk(function):
         total += isinstance(node, BRANCHES)
@@ -234,7 +227,6 @@ def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the names in code, not in its comments and sentences, words of camel case apart."""
     for node in nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name) | ast.keyword(arg=str(name)):
@@ -249,13 +241,11 @@ def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def knows(source: Source, words: str) -> bool:
-    """Tell whether a name in a file's code is one of a concept."""
     pattern = re.compile(rf"(?:^|_|\.)(?:{words})(?:$|_|\.)", re.IGNORECASE)
     return any(pattern.search(name) for name in source.names)
 
 
 def kinds(sources: Iterable[Source]) -> frozenset[str]:
-    """Return the texts by which the product tells things apart: members of a `Literal`, what is named `kind`."""
     found = set()
     for node in (node for source in sources for node in source.nodes):
         match node:
@@ -378,7 +368,6 @@ def table(root: Path) -> list[tuple[str, str]]:
 
 
 def main() -> None:
-    """Print the table of one checkout, and each circle of imports."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).parents[2])
     root = parser.parse_args().root

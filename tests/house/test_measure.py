@@ -1,7 +1,5 @@
 """The measures of the house, on texts small enough to count by hand."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,5 +1,7 @@
 """What is written for people has one place, and is not taken apart again."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import pytest

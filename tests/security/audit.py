@@ -31,7 +31,6 @@ def verdict(packages: Sequence[Mapping[str, Any]]) -> tuple[str, bool]:
 
 
 def main() -> int:
-    """Audit the lock."""
     command = [sys.executable, "-m", "pip_audit", "-r", str(LOCK), "--disable-pip", "--require-hashes"]
     command += ["-f", "json", "--progress-spinner", "off", "--timeout", "3"]
     try:

@@ -110,7 +110,7 @@ def test_a_reset_in_mid_dose_silences_the_counters(bench):
     assert bench.wire.lines() == []
     assert bench.ask("TV,?") == ["?TV,0.00", "*OK"]
     (entry,) = bench.pump.testimony()
-    assert entry["dispensed_ml"] == pytest.approx(0.975 * 4.7, rel=1e-6)
+    assert (entry["how"], entry["dispensed_ml"]) == ("power lost", pytest.approx(0.975 * 4.7, rel=1e-6))
 
 
 def test_dstart_dispenses_at_power_up(bench):

@@ -13,7 +13,6 @@ from sim_rig.faults import WireFaults
 
 @pytest.fixture
 async def port(tmp_path):
-    """An open port."""
     made = PtyPort(tmp_path / "port", WireFaults(), lambda _: None)
     made.open()
     yield made

@@ -11,19 +11,6 @@ def new_pump():
     return DosingPump("ca_doser", np.random.default_rng(2))
 
 
-def test_the_witness_survives_a_power_cycle():
-    """The pump forgets its totals, the log of what was really dispensed does not."""
-    pump = new_pump()
-    pump.start(58.5, 58.5, 7)
-    pump.advance(20.0)
-    pump.power_cycle()
-    assert (pump.total_ml, pump.dispensed_ml, pump.running) == (0.0, 0.0, False)
-    (entry,) = pump.testimony()
-    assert (entry["command"], entry["how"]) == (7, "power lost")
-    assert entry["dispensed_ml"] == pytest.approx(19.5)
-    assert pump.delivered_ml == pytest.approx(19.5, rel=0.02)
-
-
 def test_faults_are_physical():
     """A dry pump counts and delivers nothing, a short one stops early, a stuck one does not stop."""
     dry, short, stuck = new_pump(), new_pump(), new_pump()

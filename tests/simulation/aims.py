@@ -21,17 +21,14 @@ Strikes = Callable[[bytes], bool]
 
 
 def commands(data: bytes) -> bool:
-    """Tell whether this, on its way to a PLC, writes."""
     return len(data) > MBAP and data[MBAP] in WRITES
 
 
 def switches_on(data: bytes) -> bool:
-    """Tell whether this, on its way to a PLC, switches one coil on."""
     return len(data) > MBAP + 3 and data[MBAP] == 5 and data[MBAP + 3] == 0xFF
 
 
 def switches_off(data: bytes) -> bool:
-    """Tell whether this, on its way to a PLC, switches one coil off."""
     return len(data) > MBAP + 3 and data[MBAP] == 5 and data[MBAP + 3] == 0
 
 
@@ -41,7 +38,6 @@ def doses(data: bytes) -> bool:
 
 
 def asks(data: bytes) -> bool:
-    """Tell whether this asks an instrument on a line of text for a reading."""
     return data.startswith(QUESTIONS)
 
 
@@ -59,7 +55,6 @@ class Aims:
         self._outcome = bus_of.get(rig.outcomes[0].sensor or "", "")
 
     def any(self) -> None:
-        """Have one of them wait for its moment, all else aside."""
         kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
         kinds += [self.at_dose] * 3 + [self.at_pump, self.browns_out] if self._pumps else []
         self._means.draw.choice(kinds)()
@@ -68,11 +63,9 @@ class Aims:
         self._waiting.clear()
 
     def await_(self, bus: str, moment: Strikes, strike: Callable[[], object]) -> None:
-        """Strike as this leaves on a bus."""
         self._waiting.append((bus, moment, strike))
 
     def leaves(self, bus: str, data: bytes) -> None:
-        """Strike if this is what something has waited for."""
         for aim in self._waiting:
             if aim[0] == bus and aim[1](data):
                 self._waiting.remove(aim)

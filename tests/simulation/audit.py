@@ -80,7 +80,6 @@ class Facts:
 
     @property
     def metered_s(self) -> float:
-        """When it was read after the trial."""
         return next(at_s for state, at_s, _ in self.steps if state in ("MEASURED", *CHARGED))
 
     @property
@@ -271,14 +270,12 @@ def _only_rate(tariff: Tariff, begins_s: float, ends_s: float) -> Fraction | Non
 
 
 def _between(idle: Iterable[Idle], one: Facts, next_: Facts) -> Iterator[Idle]:
-    """Give what was booked between two trials."""
     for line in idle:
         if one.trial < line.before <= next_.trial and (line.before < next_.trial or line.at_s <= next_.begun_s + NEAR):
             yield line
 
 
 def _read(connection: sqlite3.Connection) -> list[Facts]:
-    """Return what is there of all trials that moved something, and are charged."""
     steps: defaultdict[int, list[tuple[str, float, int]]] = defaultdict(list)
     for trial, state, at_s, start in connection.execute("SELECT trial, state, at_s, start FROM events ORDER BY id"):
         if state in MOVED or trial in steps:

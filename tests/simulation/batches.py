@@ -93,7 +93,6 @@ class Batches:
         return sums[0], sums[1]
 
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
-        """Hold what a life has left against what was promised; raises `Violation`."""
         if not any(wish is not None for wish in self._wishes.values()):
             return
         decided = self._decided(connection)
@@ -121,7 +120,6 @@ class Batches:
             yield row.trial, row.phase, own, "+".join(row.control_set), row.barred
 
     def met(self, connection: sqlite3.Connection) -> Counter[str]:
-        """Count what of production has been come to."""
         found: Counter[str] = Counter()
         kept: Json = {"lines": (), "since": -1}
         decided = self._decided(connection)

@@ -60,7 +60,6 @@ class Besides:
             mischief._kinds = {**mischief._kinds, "tending": (4, self._tend)}
 
     def heard(self, event: CampaignEvent) -> None:
-        """Follow what it tells: trials begin within their hours."""
         if isinstance(event, CampaignStarted):
             self._clocks, self._since_s = self._witness.mischief.done["clock set"], self._witness.kernel.now_s
         elif isinstance(event, TrialStep) and event.state in ("LOOKING", "ARMED") and self._rig.allowed is not None:
@@ -70,7 +69,6 @@ class Besides:
                 self._witness.fail(f"trial {event.trial}: {event.state} in minute {_minute(self._civil_s):.1f}")
 
     def glance(self, running: Running) -> None:
-        """Look in passing, every second or so."""
         if running.life.dead:
             self._clocks, self._ran = -1, False
             return
@@ -104,7 +102,6 @@ class Besides:
         self._ran = runs
 
     def ended(self, connection: sqlite3.Connection) -> None:
-        """Hold what a life has left against what was promised; raises `Violation`."""
         self._clocks = -1
         self._check_looks(connection)
         self._check_bottles(connection)

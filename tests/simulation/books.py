@@ -167,7 +167,6 @@ class Books:
 
 
 def intents_of(connection: sqlite3.Connection, pump: str) -> list[float]:
-    """Return the volumes of all intents of a pump in their order, mL."""
     rows = connection.execute("SELECT volume_ml FROM doses WHERE actuator = ? ORDER BY id", (pump,))
     return [float(volume) for (volume,) in rows]
 
@@ -259,5 +258,4 @@ def total_s(spells: Iterable[tuple[float, float]], since_s: float, now_s: float)
 
 
 def control_set_of(row: tuple[Any, ...]) -> list[str]:
-    """Return the names in a `control_set` as the journal has it."""
     return list(json.loads(row[0]))

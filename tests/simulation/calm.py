@@ -48,7 +48,6 @@ class Calm:
         self._last_s = self._kernel.now_s
 
     def heard(self, running: Running, event: CampaignEvent) -> None:
-        """Hold what is told against a rig that is whole."""
         if isinstance(event, CampaignStarted):
             self._started_s = self._kernel.now_s
             self._began.clear()

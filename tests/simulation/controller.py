@@ -111,7 +111,6 @@ class Controller:
         self._descriptors: set[int] = set()
 
     def start(self, wish: Wish | None = None) -> Running:
-        """Begin a life, for production if wished; it goes on as the kernel runs."""
         self.lives += 1
         life = Life(f"#{self.lives}", pid=1000 + self.lives)
         self._pids[life.pid] = life
@@ -139,7 +138,6 @@ class Controller:
         return life
 
     def abandoned(self) -> None:
-        """Take over what a dead life has left: its files as the disk has them, without the locks it held."""
         self.disk.kill()
         for number in _descriptors() - self._descriptors:
             with suppress(OSError):

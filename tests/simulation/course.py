@@ -36,11 +36,9 @@ class Course:
 
     @property
     def dosed(self) -> bool:
-        """Tell whether anything was dosed in this trial."""
         return bool(self._dosed_s)
 
     def writes(self, pdu: bytes) -> None:
-        """Note what is switched."""
         if len(pdu) < 5 or pdu[0] != 5:
             return
         at, value = struct.unpack(">HH", pdu[1:5])
@@ -61,7 +59,6 @@ class Course:
         self._dosed_s[pump] = now_s
 
     def heard(self, event: CampaignEvent) -> None:
-        """Hold the time that a step took against what it is to take."""
         timing, now_s = self._rig.timing, self._witness.kernel.now_s
         if isinstance(event, TrialLooked) and timing.look is not None:
             self._is_prepared(event.trial)
@@ -96,6 +93,5 @@ class Course:
             self._witness.fail(f"{what} after {self._witness.kernel.now_s - since_s:.1f} s, {least_s:g} s were to pass")
 
     def ends(self) -> None:
-        """Forget what a life that is over was doing; what is on stays so."""
         self._dosed_s.clear()
         self._was_on_s.clear()

@@ -61,10 +61,8 @@ class Disk:
         """Told of each write, sync, truncate, delete and rename before it is done, with the file's name ("." for the
         directory). It may raise: `SimulatedCrash`, and the disk is dead; OSError, and the operation fails with it."""
         self.full = False
-        """Whether no file can grow."""
         self.dead = False
         self.counts: Counter[str] = Counter()
-        """Operations by kind."""
         self.files = Directory()
         self.rng = rng
         self._life = 0
@@ -91,7 +89,6 @@ class Disk:
     # what befalls it ------------------------------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """End the world that writes; the files keep everything that was written."""
         if not self.dead:
             self.files.look(self.place)
             self.dead = True
@@ -113,7 +110,6 @@ class Disk:
         return {name: bytes(inode.content) for name, inode in self.files.after_power_loss(self.rng).items()}
 
     def revive(self) -> None:
-        """Begin a new life on what is left, in new files: whoever is left of the dead world cannot reach them."""
         self.kill()
         for path in self.place.iterdir():
             if path.is_file() and path.name not in self.files.names:
@@ -154,7 +150,6 @@ class Disk:
             raise
 
     def opened(self, path: Path, flags: int) -> Handle:
-        """Return a handle on this file, which may have to be made."""
         inode = self.files.names.get(path.name)
         if inode is None:
             inode = Inode()

@@ -65,7 +65,6 @@ class Dosed:
         return found
 
     def reads(self, sensor: str) -> None:
-        """Note what is so as a probe is read."""
         for name in (v.name for v in self._rig.variables if v.sensor == sensor and v.name in self._truths.channels):
             self._near[name].append((self._kernel.now_s, self._truths.channels[name].value, self._noise(name)))
 

@@ -163,7 +163,6 @@ class Exchanges:
             self._witness.fail(f"{pump}: doses, and there was no valid reading of {probe} since it dosed before")
 
     def begins(self) -> None:
-        """Forget what a life that is over was doing."""
         self._sending.clear()
         self._given_up_s.clear()
         self._valid.clear()

@@ -90,7 +90,6 @@ def alone(seed: int, longest_s: int = LONGEST_S) -> tuple[int, int]:
 
 
 def collected(child: int, reading: int) -> bytes:
-    """Return what a child has told, once it has ended."""
     return accounted(child, reading)[0]
 
 
@@ -103,7 +102,6 @@ def accounted(child: int, reading: int) -> tuple[bytes, float]:
 
 
 def outcome_of(seed: int) -> Outcome:
-    """Run a seed in a child and wait for it."""
     outcome: Outcome = pickle.loads(collected(*alone(seed)))  # noqa: S301 - our own child's
     return outcome
 

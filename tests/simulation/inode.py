@@ -75,7 +75,6 @@ class Inode:
         self.pending.clear()
 
     def after_power_loss(self, rng: Random) -> Inode:
-        """Return what is left of it."""
         image = bytearray(self.durable)
         for operation in _survivors(self.pending, rng):
             operation.done_to(image)

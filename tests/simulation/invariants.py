@@ -63,7 +63,6 @@ class Eyes:
 
     @property
     def calm(self) -> bool:
-        """Tell whether every line and instrument has been as it should for a while."""
         kernel = self.kernel
         return kernel.now_s > self.mischief.dirty_until_s + CALM_S and kernel.now_s > self.mischief.hand_at_s + CALM_S
 
@@ -73,7 +72,6 @@ class Eyes:
             self.kernel.failure = Violation(what)
 
     def is_safe(self, name: str) -> bool:
-        """Tell whether an actuator is off, as the plant has it."""
         plant = self.plant.assembly.plant
         if isinstance(plant, Tank):
             pumps = {pump.name: pump for pump in plant.pumps}
@@ -161,7 +159,6 @@ class Witness(Eyes):
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
     def sends(self, bus: str, data: bytes) -> None:
-        """Look at what is about to leave."""
         if bus == PLC:
             self.promises.exchanges.writes(data[MBAP:])
             self.promises.truths.writes(data[MBAP:])
@@ -359,7 +356,6 @@ class Witness(Eyes):
         return total_s(spells, since_s, self.kernel.now_s)
 
     def met(self) -> Counter[str]:
-        """Count what else has come to pass, that seeds might not meet."""
         with self._open() as connection:
             promises = self.promises
             found = promises.batches.met(connection)

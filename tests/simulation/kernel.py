@@ -97,9 +97,7 @@ class Computer:
     kernel: Kernel
     boot: int = 1
     booted_s: float = 0.0
-    """True time of the boot."""
     suspended_s: float = 0.0
-    """Since that boot."""
     asleep_until_s: float = 0.0
     civil_at_zero_s: float = 1_767_225_600.0
     """Civil time minus true time, seconds since 1970: jumps where somebody sets the clock."""
@@ -158,11 +156,9 @@ class Kernel:
 
     @property
     def mono_s(self) -> float:
-        """Return the monotonic time of the controller's computer."""
         return self.now_s - self.computer.ahead_s
 
     def monotonic(self) -> float:
-        """Return what `time.monotonic` does; to the rig, true time."""
         life = self.life
         if life is None:
             return self.now_s
@@ -172,7 +168,6 @@ class Kernel:
         return self.now_s - self.computer.ahead_s
 
     def past(self, until_s: float) -> bool:
-        """Tell whether a monotonic instant has come; what rounding does is forgiven."""
         return self.mono_s >= until_s - TICK_S
 
     def sleep(self, seconds: float) -> None:
@@ -183,7 +178,6 @@ class Kernel:
     # what happens ---------------------------------------------------------------------------------------------------
 
     def at(self, when_s: float, call: Callable[[], object]) -> Planned:
-        """Have it called at an instant, by nobody in particular."""
         planned = Planned(call)
         heapq.heappush(self._heap, (when_s, self.random.random(), next(self._order), planned))
         return planned
@@ -258,7 +252,6 @@ class Kernel:
         self.at(max(until_s + self.computer.ahead_s, self.now_s), due)
 
     def wake(self, strand: Strand) -> None:
-        """Let it go on soon, if it waits."""
         if strand.waiting and not strand.life.dead:
             serial = strand.parked
             draw = self.random.random()

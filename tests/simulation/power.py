@@ -82,7 +82,6 @@ class User:
         self.boot = 1
 
     def reboot(self) -> None:
-        """The machine's clock begins anew; how long it was off nobody knows."""
         self.boot += 1
         self.true_s += self.rng.choice((1.0, 3600.0, 30 * 3600.0))
         self.clock = SetClock(self.rng.uniform(5.0, 50.0))
@@ -91,7 +90,6 @@ class User:
         return Journal(directory, self.clock, f"boot-{self.boot}")
 
     def step(self, journal: Journal) -> Journal:
-        """Do one thing that a campaign may do now."""
         passed_s = self.rng.choice((0.5, 60.0, 7200.0))
         self.clock.at_s += passed_s
         self.true_s += passed_s
@@ -151,7 +149,6 @@ class User:
 
 
 def sums(journal: Journal) -> Sums:
-    """Return the journal's own sums over all that it holds."""
     return tuple(journal._connection.execute("SELECT name, digest, place FROM seals ORDER BY name"))
 
 
@@ -243,7 +240,6 @@ def _compare(journal: Journal, truth: Truth, true_s: float, where: str) -> None:
 
 
 def _different(lefts: list[Left]) -> list[Left]:
-    """Return each of the same files once: what stands in them has been looked at."""
     return list({(left.power, tuple(sorted(left.files.items()))): left for left in lefts}.values())
 
 
@@ -289,7 +285,6 @@ def closed(journal: Journal) -> Journal:
 
 
 def main() -> None:
-    """Run seeds until the time is over; print how many ends there were."""
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.power", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0, help="the first one")

@@ -114,7 +114,6 @@ class Promises:
             yield
 
     def glance(self, running: Running) -> None:
-        """Look in passing, every second or so."""
         self._trouble.glance()
         self._heeds(running)
         self.late.glance(running)
@@ -215,7 +214,6 @@ class Promises:
     # after each life ------------------------------------------------------------------------------------------------
 
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
-        """Hold what a life has left against what was promised; raises `Violation`."""
         self._demand = None
         self.exchanges.begins()
         self.truths.ends()

@@ -62,10 +62,8 @@ class Outcome:
     trials: int = 0
     recorded: int = 0
     ends: Counter[str] = field(default_factory=Counter)
-    """How lives have ended, by kind."""
     faults: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
-    """What else has come to pass, and how often."""
     violation: str = ""
 
 

@@ -39,7 +39,6 @@ INSERT INTO phases (start, phase, at_s) VALUES (1, 'RUNNING', 0), (1, 'HOLDING',
 
 
 def meter(name, kind, device=None, price="0"):
-    """Return a meter."""
     return SimpleNamespace(name=name, kind=kind, device=device, tariff=None, mean_price=Decimal(price))
 
 

@@ -48,7 +48,6 @@ MEMORY = {
 
 
 def decided(trial=3, wish=LEARNS, *, state="RECORDED", phase="learn", origin="policy", own=None, **changed):
-    """A batch decided with this in memory."""
     memory = {**copy.deepcopy(MEMORY), **changed}
     proposal = {"phase": phase, "policy": "operate"}
     own = {"asked": 2} if own is None else own

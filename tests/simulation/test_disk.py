@@ -20,7 +20,6 @@ def place(tmp_path):
 
 
 def opened(path, synchronous="FULL"):
-    """A database as the journal is opened, checkpointed every few pages."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -34,7 +33,6 @@ def put(connection, number, size=1):
 
 
 def numbers(path):
-    """What a sound database holds; None if it is not sound, or not there."""
     if not path.exists():
         return None
     with closing(sqlite3.connect(path)) as connection:
@@ -65,7 +63,6 @@ def lost(place, scratch, synchronous, seed) -> int:
 
 
 def read(scratch, files) -> list[int] | None:
-    """What a database that was left like this holds."""
     for old in scratch.iterdir():
         old.unlink()
     for name, content in files.items():
@@ -190,9 +187,6 @@ def test_a_mistake_in_who_looks_on_is_not_swallowed(place):
     disk.on_operation = lambda *_: 1 // 0
     with pytest.raises(ZeroDivisionError), disk.installed(place), pytest.raises(sqlite3.OperationalError):
         opened(place / "x.sqlite")
-
-
-# files of Python's own ------------------------------------------------------------------------------------------------
 
 
 def word(rig):

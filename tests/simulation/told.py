@@ -116,7 +116,6 @@ class Told:
     # after each life ------------------------------------------------------------------------------------------------
 
     def ended(self, connection: sqlite3.Connection) -> None:
-        """Hold what a life has left against what it has told; raises `Violation`."""
         rows = connection.execute("SELECT id, trial, state, event FROM events ORDER BY id").fetchall()
         steps = [(trial, state) for number, trial, state, _ in rows if number > self._last_event and state in TOLD]
         if quiet := [

@@ -60,7 +60,6 @@ class Trouble:
             self._forged_s[str(more["bus"])] = now_s
 
     def glance(self) -> None:
-        """Look in passing, every second or so: some of it lasts."""
         now_s = self._kernel.now_s
         for bus, cable in self._plant.cables.items():
             faults = self._plant.assembly.wire_faults.get(bus)
@@ -86,17 +85,14 @@ class Trouble:
                 self._silent_since_s.pop(name, None)
 
     def last_s(self, device: str) -> float:
-        """Return when something was last wrong on this device's bus, or with the computer, true time."""
         self.glance()  # where trials take days somebody looks in every other minute only
         return max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s)
 
     def quiet(self, device: str) -> bool:
-        """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
         return self._kernel.now_s - self.last_s(device) > QUIET_S
 
     @property
     def quiet_all(self) -> bool:
-        """Tell whether nothing has been wrong on any bus, or with the computer, for a while."""
         return all(map(self.quiet, self._bus_of))
 
     def hears(self, device: str) -> bool:

@@ -103,7 +103,6 @@ class Truths:
     # setpoints ------------------------------------------------------------------------------------------------------
 
     def _nudge(self) -> None:
-        """Another hand moves the setpoint of what runs, by more than is tolerated."""
         mischief, draw = self.witness.mischief, self.witness.mischief.draw
         switched = {v.name for v in self.rig.variables if v.actuator and v.actuator not in self.rig.pumps}
         running = [name for name in sorted(switched) if self.channels[name].enabled]
@@ -215,7 +214,6 @@ class Truths:
         return float(struct.unpack(">f", bytes(words[order.index(letter)] for letter in "ABCD"))[0])
 
     def asks(self, pump: str) -> None:
-        """Note that a pump is asked whether it runs."""
         self._asked_s[pump] = self.kernel.now_s
 
     # safe -----------------------------------------------------------------------------------------------------------
@@ -303,7 +301,6 @@ class Truths:
                 channel.value = channel.natural
 
     def ends(self) -> None:
-        """Forget what a life that is over was doing."""
         self._holds_since_s.clear()
         self._standing.clear()
         self.dosed.ends()

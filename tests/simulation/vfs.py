@@ -129,14 +129,12 @@ class Shim:
         self._vfs.xDelete = self._callback(_DELETE, self._delete, sqlite3.SQLITE_IOERR_DELETE)
         self._vfs.xRandomness = self._callback(_RANDOMNESS, self._randomness, 0)
         self.mishap: BaseException | None = None
-        """A mistake of ours inside a callback, where nothing may be raised."""
 
     def register(self) -> None:
         self._library.sqlite3_vfs_register(self._vfs, 1)
         self._library.sqlite3_randomness(0, None)  # sown anew, from ours: a log's salts are the seed's, too
 
     def unregister(self) -> None:
-        """Raise what went wrong in a callback, if something did."""
         self._library.sqlite3_vfs_unregister(self._vfs)
         self._library.sqlite3_randomness(0, None)
         if self._files:

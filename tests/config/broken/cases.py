@@ -97,7 +97,6 @@ def _read(name: str) -> tuple[Case, ...]:
 
 @contextmanager
 def alone() -> Iterator[None]:
-    """Work in an empty folder."""
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -119,13 +118,11 @@ def said_of(case: Case) -> tuple[Sequence[Mistake], Sequence[str]]:
 
 
 def words_of(case: Case) -> list[str]:
-    """Return what is said of a case, a line each."""
     mistakes, warnings = said_of(case)
     return [*map(str, mistakes), *(f"warning: {warning}" for warning in warnings)]
 
 
 def section(case: Case) -> str:
-    """Return what the page has of a case."""
     said = "\n".join(words_of(case))
     return f"### {case.name[0].upper()}{case.name[1:]}\n\n{_broken(case)}```\n{said}\n```\n"
 

@@ -21,7 +21,6 @@ FREQUENCIES = np.array([0.0, 0.3, -2.0, 17.0, -60.0, 240.0])
 
 
 def drawn(case, features=512, seed=0):
-    """A posterior and a function drawn from it."""
     posterior = fit(case.plain.x, case.plain.y, case.options)
     e = Expectations.of(posterior, case.space)
     among = range(len(case.space.control_sets))
@@ -146,22 +145,3 @@ def test_a_draw_runs_through_the_data():
     h = posterior.hyperparameters
     values = h.y_shift + h.y_scale * function.value(case.plain.x, np.zeros(12, dtype=int))
     np.testing.assert_allclose(values, case.plain.y, atol=5 * 0.02)
-
-
-def test_without_data_it_is_a_draw_of_the_prior():
-    """Before the first outcome there is nothing to go through."""
-    case = make_case(2, 5, 0.5, [("a",), ("a", "b")])
-    posterior = fit(np.empty((0, 2)), np.empty(0), case.options)
-    function = SampledFunction.draw(
-        Expectations.of(posterior, case.space), case.space, [0, 1], 64, np.random.default_rng(0)
-    )
-    points = np.random.default_rng(1).random((50, 2))
-    assert np.ptp(function.value(points, np.ones(50, dtype=int))) > 0.1
-
-
-def test_the_same_generator_gives_the_same_function():
-    """Bit for bit."""
-    case = make_case(2, 8, 0.5, [("a",), ("a", "b")])
-    points, sets = np.random.default_rng(4).random((5, 2)), np.array([0, 0, 1, 1, 1])
-    one, other = drawn(case)[1], drawn(case)[1]
-    assert np.array_equal(one.value(points, sets), other.value(points, sets))

@@ -37,7 +37,6 @@ def space():
 
 @pytest.fixture
 def alternatives():
-    """Two settings of each control set."""
     points = np.array([[0.2, 0.5], [0.7, 0.5], [0.5, 0.1], [0.5, 0.9], [0.3, 0.8], [0.9, 0.2]])
     return Settings(points, np.repeat([0, 1, 2], 2))
 

@@ -29,8 +29,6 @@ ROWS = [
 
 
 def campaign(policy, problem, seed=0, most=None):
-    """Every trial of a set costs the same; outcomes have a little noise."""
-
     def observe(proposal):
         rng = np.random.default_rng([seed, proposal.trial])
         x = rng.random(2)

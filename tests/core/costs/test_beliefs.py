@@ -1,5 +1,3 @@
-"""Beliefs about cost."""
-
 from dataclasses import replace
 from math import log, sqrt
 

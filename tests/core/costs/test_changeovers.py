@@ -18,7 +18,6 @@ BASE, CHANGE = (0.4, 0.2, 0.6), 3.0
 
 
 def trials(settings, lets_go=1):
-    """Trials of (control set, a, b): a is an oven, and a trial that brings it elsewhere costs 3 more."""
     rows, oven = [], None
     for control_set, a, b in settings:
         held = a if control_set != lets_go else None
@@ -42,7 +41,6 @@ SEEN = [
 
 @pytest.fixture
 def oven():
-    """The oven is said to cost when it is changed."""
     return Problem(make_space(), to_micros(60), floor=0.0, model=FIXED, changeovers=(0,))
 
 

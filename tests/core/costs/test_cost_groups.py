@@ -22,7 +22,6 @@ metered = st.lists(st.lists(st.integers(1, 2_000_000), max_size=5), min_size=1, 
 
 
 def arrays(costs, factor=1.0):
-    """Micro-units as currency units."""
     return [factor * np.array(c, dtype=float) / 1e6 for c in costs]
 
 

@@ -25,26 +25,20 @@ def dosing(setting):
 
 
 def metered(count, noise=0.1, seed=0, k=1):
-    """Settings (n, k) and noisy costs (n,) of dosing the first variable."""
     rng = np.random.default_rng(seed)
     x = rng.random((count, k))
     return x, dosing(x[:, 0]) * np.exp(noise * rng.standard_normal(count) - noise**2 / 2)
 
 
 def per_setting(problem, history, **changes):
-    """The field where setpoints matter."""
     return cost_field(replace(problem, cost_model="per-setting", **changes), history)
 
 
 def charged(control_set, x, costs, first=1):
-    """One trial per row."""
     return [
         Observation(t, control_set, tuple(row), 1.0, to_micros(float(c)))
         for t, (row, c) in enumerate(zip(np.atleast_2d(x).tolist(), costs, strict=True), start=first)
     ]
-
-
-# The process ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -140,9 +134,6 @@ def test_what_is_carried_along_decides_nothing():
     with_memo = [cost_process(x, costs, memo=memo) for _ in range(2)]
     for process in with_memo:
         np.testing.assert_array_equal(process.mean(at), cost_process(x, costs).mean(at))
-
-
-# The field ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_known_field_is_used_as_it_is(problem):

@@ -164,9 +164,6 @@ def test_a_forecast_says_how_costs_compare_and_the_meters_what_they_amount_to(pr
     assert [b.assumed for b in after] == [None, pytest.approx(6.0, rel=0.02), pytest.approx(8.0, rel=0.02)]
 
 
-# The most that a trial may cost ---------------------------------------------------------------------------------------
-
-
 def test_a_trial_may_cost_the_ceiling_or_what_is_left(problem):
     """Whichever is less."""
     history = make_history([(0, X, 1.0, 7.0)])

@@ -95,19 +95,6 @@ def test_the_response_of_now_is_what_brute_force_makes_of_it(terms: tuple[Term, 
     np.testing.assert_allclose(prior + drawn.T @ drawn, posterior.L @ posterior.L.T, atol=1e-9)
 
 
-def test_the_likelihood_without_terms_is_scikit_learns() -> None:
-    """Without any term the evidence is that of scikit-learn's own kernels."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-
-    r, h = record(30), replace(H, kernel="squared-exponential")
-    fixed = {"constant_value_bounds": "fixed"}
-    smooth = ConstantKernel(h.signal_sd**2, **fixed) * RBF(h.lengthscales, length_scale_bounds="fixed")
-    kernel = smooth + WhiteKernel(h.noise_sd**2, noise_level_bounds="fixed")
-    model = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=None).fit(r.x, r.residual(h))
-    assert evidence(r, h, ()) == pytest.approx(model.log_marginal_likelihood_value_, rel=1e-9)
-
-
 def test_many_trials_are_brought_to_now_and_stood_for_by_a_few() -> None:
     """Inducing inputs give nearly the exact posterior of a response that has stepped."""
     r, at = record(150), np.random.default_rng(9).random((40, 2))
@@ -124,7 +111,6 @@ def test_many_trials_are_brought_to_now_and_stood_for_by_a_few() -> None:
 
 
 def _campaign(change: FloatArray, seed: int, *, upto: int | None = None) -> list[Fitted]:
-    """Fit after every trial, each going on from the last as a policy does."""
     r, state, history, fits = record(len(change), seed), {}, History(), []
     for x, y, t in zip(r.x, r.y + change, r.times, strict=True):
         history = history.append(Observation(int(t), 1, tuple(x.tolist()), float(y), 1))

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from scipy.linalg import cho_factor, cho_solve
 
-from rigctl.core.bounds.best import best_bounds
 from rigctl.core.experiment.history import Memo
-from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.surrogate import fit
 
@@ -120,19 +117,6 @@ def test_hardly_any_noise_is_survived(noise):
     assert np.isfinite(posterior.mean(at)).all()
     assert np.isfinite(posterior.sd(at)).all()
     assert (posterior.jitter > 0) == bool(posterior.notes) == (noise < 1e-5)
-
-
-@pytest.mark.parametrize("kind", ["integrated", "pointwise"])
-def test_bounds_work_on_inducing_inputs(kind):
-    """Both kinds of bounds come out as the exact process's, to a tenth of its spread."""
-    x, y = trials(300)
-    space = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [("a",), ("b",), ("a", "b")])
-    options = ModelOptions(bounds=kind, kernel="squared-exponential")
-    found = [best_bounds(conditioned(x, y, limit), space, options, np.random.default_rng(0)) for limit in (ALL, FEW)]
-    for exact, few in zip(*found, strict=True):
-        assert few.upper == pytest.approx(exact.upper, abs=0.1 * exact.sd_at_upper)
-        assert few.lower == pytest.approx(exact.lower, abs=0.1 * exact.sd_at_upper)
-        assert few.best_mean == pytest.approx(exact.best_mean, abs=0.1 * exact.sd_at_upper)
 
 
 def test_what_inducing_inputs_elsewhere_say_of_a_trial():

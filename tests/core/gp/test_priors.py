@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import gamma, lognorm
 
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import log_prior
 from rigctl.core.gp.surrogate import fit
 from tests.profiles import share
@@ -114,17 +113,6 @@ def test_gamma_keeps_the_lengthscales_of_idle_variables_short():
         used[name], idle[name] = h.lengthscales[0], np.median(h.lengthscales[1:])
     assert idle["gamma"] < 1.5 < idle["dimension-scaled"]
     assert used["gamma"] == pytest.approx(used["dimension-scaled"], rel=0.5)
-
-
-def test_the_default_is_the_dimension_scaled_prior():
-    """Saying so changes no bit."""
-    x, y = trials(20, 3)
-    said, silent = (
-        fit(x, y, ModelOptions(prior="dimension-scaled", kernel="squared-exponential")),
-        fit(x, y, ModelOptions(kernel="squared-exponential")),
-    )
-    assert isinstance(silent.hyperparameters, Hyperparameters)
-    assert said.hyperparameters == silent.hyperparameters
 
 
 def test_fixed_hyperparameters_have_no_prior():

@@ -115,12 +115,6 @@ def test_a_supply_far_from_the_setpoints_is_learned_where_it_is():
     assert spread == pytest.approx(readings.std(), rel=0.05)
 
 
-def test_without_a_natural_range_such_readings_count_one_by_one():
-    """What the test above shows is the natural range's doing: the unit interval has no normal distribution there."""
-    readings = 2.3 + 0.2 * np.random.default_rng(5).standard_normal(40)
-    assert isinstance(learned_from(readings, 0.0, 1.0), Empirical)
-
-
 def test_the_model_takes_readings_elsewhere_as_evidence():
     """An outcome measured at pH 7.8 is put there: the model knows it there, and hardly in the range of setpoints."""
     problem = problem_of(variables(), "ucb-cvs")

@@ -35,27 +35,20 @@ NORMAL = TruncatedNormal.from_moments(0.4, 0.12)
 
 
 def drawn(marginal, count, seed=0):
-    """A sample, (count,)."""
     return marginal.quantile(np.random.default_rng(seed).random(count))
 
 
 def learning(problem, **of_b):
-    """The problem with `b` to be learned."""
     a, b = problem.space.variables
     return replace(problem, space=replace(problem.space, variables=(a, replace(b, marginal=Learned(**of_b)))))
 
 
 def observed(readings, control_set=A, first=1):
-    """One trial per reading of b."""
     return History.of(Observation(t, control_set, (0.5, float(r)), 1.0, 10) for t, r in enumerate(readings, first))
 
 
 def believed(problem, history):
-    """What is believed of b."""
     return present(problem, history)[0].space.variables[1].marginal
-
-
-# From readings to a marginal ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -132,15 +125,6 @@ def test_readings_a_little_outside_are_at_the_border_and_many_count_as_they_are(
     assert found.mean == pytest.approx(many.mean())
 
 
-def test_a_supply_without_preference_is_nearly_uniform():
-    """Readings all over the range: expectations as of the uniform."""
-    found = fitted((np.arange(300) + 0.5) / 300)
-    at = np.linspace(0, 1, 5)
-    np.testing.assert_allclose(
-        found.z(at, SquaredExponential(0.2)), Uniform().z(at, SquaredExponential(0.2)), atol=2e-3
-    )
-
-
 def test_many_readings_are_kept_as_quantiles():
     """Thousands cost no more than 200, and expectations hardly change."""
     tanks = np.append(drawn(TruncatedNormal(0.2, 0.05), 3000), drawn(TruncatedNormal(0.8, 0.1), 2000))
@@ -175,9 +159,6 @@ def test_no_reading_is_no_marginal(readings, golden):
     with pytest.raises(ValueError) as refused:
         fitted(np.array(readings))
     golden(refused.value)
-
-
-# From a history to what is believed -----------------------------------------------------------------------------------
 
 
 def test_readings_while_controlled_never_count(problem):
@@ -319,9 +300,6 @@ def test_no_integral_is_taken_over_a_marginal_that_is_not_concrete(golden):
     for integral in (lambda: learned.z(at, kernel), lambda: learned.Z(at, at, kernel), lambda: learned.zz(kernel)):
         with golden.raises(PolicyError):
             integral()
-
-
-# Who sees it ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ from rigctl.core.multi_objective.trade_off import hypervolume, non_dominated, re
 
 
 def on_a_sphere(n, k, seed):
-    """Random points of which none dominates another."""
     points = np.abs(np.random.default_rng([seed, n, k]).standard_normal((n, k)))
     return points / np.linalg.norm(points, axis=1, keepdims=True)
 
@@ -74,7 +73,6 @@ def test_what_does_not_fit_is_refused(values, reference):
 
 
 def plainly(values):
-    """The definition, pair by pair."""
     return [not any(all(b >= a) and any(b > a) for b in values) for a in values]
 
 

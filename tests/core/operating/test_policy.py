@@ -69,7 +69,6 @@ class World:
 
 
 def campaign(world, count=24):
-    """A history of random trials."""
     found = []
     for number in range(1, count + 1):
         look, control_set = world.look(), number % 3
@@ -79,7 +78,6 @@ def campaign(world, count=24):
 
 
 def operated(world, known, batches, *, problem=SEEING, **wish):
-    """Batches played after a campaign."""
     policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
 
     def look():
@@ -94,7 +92,6 @@ def operated(world, known, batches, *, problem=SEEING, **wish):
 
 
 def decide(known, problem=SEEING, x=(0.3, 0.8), state=None, **wish):
-    """One decision at this reading."""
     policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
     asked = problem if x is None else replace(problem, look=Look(x, (0.0, 0.0)))
     return next_proposal(policy, state, asked, known, trial_rng(1, len(known) + 1))
@@ -102,7 +99,6 @@ def decide(known, problem=SEEING, x=(0.3, 0.8), state=None, **wish):
 
 @pytest.fixture(scope="module")
 def seen():
-    """A campaign on a rig that looks, and what is run after it."""
     known = campaign(World(ridge, 3))
     return known, decide(known)[1]
 
@@ -315,7 +311,6 @@ def test_nothing_is_tried_while_nobody_knows_what_a_batch_costs():
 
 
 def sources(done):
-    """What had drifted by the end, and when it was noticed."""
     return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
 
 

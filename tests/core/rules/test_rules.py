@@ -106,7 +106,6 @@ def truth(x):
 
 
 def history_of(problem, n=45, seed=0):
-    """Trials all over the cube: each controls a set in turn, and has known costs."""
     rng = np.random.default_rng(seed)
     x, sign, m = rng.random((n, 3)), 1 if problem.maximise else -1, len(problem.space.control_sets)
     y = sign * (truth(x) + 0.05 * rng.standard_normal(n))
@@ -123,7 +122,6 @@ def found(rho=1.0, tolerance=0.0, maximise=True) -> Recommendation:
 
 
 def days_of(problem, rho, count=1000, seed=3):
-    """Readings, and what then occurs, drawn plainly."""
     rng = np.random.default_rng(seed)
     read = np.stack([v.marginal.quantile(rng.random(count)) for v in problem.space.variables], axis=1)
     occurs = read.copy()
