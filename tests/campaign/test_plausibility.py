@@ -87,6 +87,7 @@ def test_fault_69_a_rise_that_contradicts_what_is_known_is_not_believed(meter, u
         (RATED, trial(100.25, 101.5), USUAL),
         (POWER, trial(412.75, 414.2, by_power_kwh=0.5), ()),
         (POWER, trial(412.75, 412.95, by_power_kwh=0.5), USUAL),
+        (POWER, trial(412.75, 412.94, by_power_kwh=0.6), ()),  # a third of it, but for one step of the counter
         (POWER, trial(412.75, 420.0, by_power_kwh=0.5, dense=False), ()),
         (POWER, trial(412.7, 412.7, by_power_kwh=0.2), ()),  # shown to 0.1 kWh
         (POWER, trial(412.75, 440.0), ()),  # nothing to check it against

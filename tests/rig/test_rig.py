@@ -211,6 +211,15 @@ async def test_a_pump_that_runs_unasked_is_stopped(bench, rig):
     assert [a.kind for a in bench.alarms if a.severity is Severity.MAJOR] == ["unasked run"]
 
 
+async def test_a_pump_that_runs_unasked_and_does_not_stop_is_a_mismatch(bench, rig):
+    """It is asked again after it was told to stop, and no trial begins beside it."""
+    bench.pump.run_alone()
+    bench.pump.unstoppable = True
+    with pytest.raises(ReadBackMismatch) as denied:
+        await rig.control({"b": 30.0})
+    assert set(denied.value.devices) == {"ca_doser"}
+
+
 async def test_a_runaway_pump_trips_the_rig_and_everything_goes_safe(bench, make_rig, golden):
     """Fault 25: a pump past its deadline trips; all actuators are safe, and nothing can be imposed any more."""
     rig = make_rig()

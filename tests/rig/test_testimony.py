@@ -159,5 +159,5 @@ async def test_90_a_total_that_jumps_is_told_and_not_booked():
     )
     assert await world.dispense(ASKED_ML) == pytest.approx(ASKED_ML)
     assert world.doses.records[-1] == ("done", 1, ASKED_ML)
-    assert [a.kind for a in world.alarms] == ["total jumped"]
+    assert [(a.kind, a.source) for a in world.alarms] == [("total jumped", world.pump.name)]
     await world.close()

@@ -70,11 +70,12 @@ async def test_a_weak_stock_takes_more_doses():
     ("how", "setpoint", "doses"),
     [
         ({"really": 0.0}, 5.0, 2),
+        ({"really": 0.19}, 5.0, 2),
         ({"really": -0.01}, 5.0, 2),
         ({"really": 1.5}, 1.2, 1),
-        ({"really": 0.3, "max_doses": 3}, 2.2, 3),
+        ({"really": 0.21, "max_doses": 3}, 2.2, 3),
     ],
-    ids=["no response", "wrong sign", "far too far", "too many doses"],
+    ids=["no response", "hardly any", "wrong sign", "far too far", "too many doses"],
 )
 async def test_no_response_stops_the_dosing(how, setpoint, doses, golden):
     """Fault 39: after two doses without, with an alarm; no dose brings back what went too far, and they are counted."""
