@@ -4,7 +4,6 @@ import pytest
 from rigctl.bench.problems.problem import trays, zdt3
 from rigctl.bench.running.simulate import columns, simulate
 from rigctl.core.multi_objective.trade_off import hypervolume
-from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
 
 
 def test_zdt3_is_the_published_function():
@@ -43,15 +42,3 @@ def test_trays_have_their_published_minima():
 
 def table(problem, policy, trials, seed):
     return columns(problem, simulate(problem, policy, problem.problem(float(trials)), seed))
-
-
-@pytest.mark.slow
-def test_the_order_of_costs_saves_the_dear_inputs():
-    """On ZDT3 the policy that knows the order has used far less in all, and least of the dearest input."""
-    problem = zdt3(mapped=False)
-    aware = table(problem, CaMobo(problem.options["ca-mobo"]["order"], units="own"), 25, seed=0)
-    blind = table(problem, MoUcb(units="own"), 25, seed=0)
-    used, used_blind = ([found[f"used_{i}"][-1] for i in range(1, 6)] for found in (aware, blind))
-    assert sum(used) < 0.75 * sum(used_blind)
-    assert aware["dear_input"][-1] == used[0] < used[-1]
-    assert aware["hypervolume"][-1] > 0.75 * blind["hypervolume"][-1]

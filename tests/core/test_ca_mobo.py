@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.advice.explain import explain
-from rigctl.core.asking import play, trial_rng, validate
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal
@@ -197,20 +197,6 @@ def test_further_outcomes_have_the_kernel_of_the_first():
     fixed = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
     model = as_first(make_problem(model=fixed), make_history(), 0)[0].model
     assert (model.hyperparameters, model.kernel_used) == ("learned", "squared-exponential")
-
-
-@pytest.mark.slow
-def test_trials_spread_along_the_front():
-    """The trade-off is played from one end to the other, not at one compromise."""
-    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(width=Width(beta=1.0))
-
-    def observe(proposal):
-        y = two(np.array(proposal.setting))
-        return Observation(proposal.trial, 0, proposal.setting, y[0], to_micros(1), further=(y[1],))
-
-    played = [d.proposal.setting[0] for d in play(policy, problem, observe, 0, known=history, most=16).decisions]
-    assert min(played) < 0.1
-    assert max(played) > 0.4
 
 
 def test_points_known_beforehand_do_not_count_as_trials():

@@ -25,7 +25,6 @@ from rigctl.core.policies.published.gittins import (
 )
 from tests.core.conftest import Slope, hill
 from tests.core.set_moments import SetIntegrals
-from tests.profiles import slow_beyond
 
 
 def test_ei_goes_on_while_any_setting_is_worth_its_cost():
@@ -239,19 +238,6 @@ def test_a_campaign_that_pays_per_sample_ends_before_its_budget():
     assert isinstance(end, NotWorthIt)
     assert 3 < len(proposals) < 60
     assert history.spent < to_micros(60)
-
-
-@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
-@pytest.mark.parametrize(
-    "model", slow_beyond(1, [FIXED, ModelOptions(kernel="squared-exponential")]), ids=["fixed", "learned"]
-)
-def test_a_campaign_stays_within_its_budget_to_the_last_unit(policy, model):
-    """With costs that never vary (0.5) every bit of a budget of 5 is spent, in ten trials."""
-    problem = make_problem(budget=5.0, model=model)
-    proposals, history, end = campaign(policy, problem, lambda p: 0.5)
-    assert isinstance(end, BudgetSpent)
-    assert (len(proposals), history.spent) == (10, problem.budget)
-    assert all(p.reason and len(p.sets) == 3 for p in proposals)
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)

@@ -22,8 +22,8 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs, relaxed_choice
-from tests.core.conftest import FIXED, hill, make_history, make_space
-from tests.core.test_explore_then_commit import X, campaign
+from tests.core.conftest import FIXED, Priced, make_history, make_space
+from tests.core.test_explore_then_commit import X
 from tests.golden import Golden
 
 SEVEN = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
@@ -81,18 +81,8 @@ def brute(upper, costs, epsilon):
 
 def test_costs_that_depend_on_the_setting_are_compared_where_they_would_be_played(problem):
     """With a known cost field nothing has to be metered, and the cheapest is so at its own upper maximiser."""
-
-    class Field:
-        def mean(self, control_set, at):
-            return np.abs(at - (0.5, 0.0, 0.0)[control_set]).sum(axis=1) + 0.1
-
-        def gradient(self, control_set, at):
-            return np.zeros(at.shape)
-
-        def upper(self, control_set, at):
-            return self.mean(control_set, at)
-
-    priced = replace(problem, known_cost_field=Field())
+    field = Priced(lambda i, at: np.abs(at - (0.5, 0.0, 0.0)[i]).sum(axis=1) + 0.1)
+    priced = replace(problem, known_cost_field=field)
     outlook = outlook_of(priced, make_history([(0, X, 1.0, 5.0)]), (1.0, 1.1, 1.2))
     assert relaxed_choice(outlook, 1.0).control_set == 0
     assert relaxed_choice(outlook, 0.1).control_set == 1
@@ -159,18 +149,6 @@ def test_the_proposal_says_what_it_takes_to_stay_in_play(known, golden: Golden):
         proposal.setting,
         -proposal.threshold,
     )
-
-
-@pytest.mark.slow
-def test_a_wide_epsilon_explores_cheaply_and_a_narrow_one_ignores_costs(known):
-    """With eps = 0 it plays the set of all variables to the end; with a falling eps cheap sets first."""
-    small = replace(known, budget=to_micros(5))
-    never, _ = campaign(UcbCvs(Epsilon("constant", 0.0)), small, (0.1, 0.1, 1.0), hill)
-    assert {p.control_set for p in never} == {2}
-    falling, _ = campaign(UcbCvs(Epsilon("linear", 1.0)), small, (0.1, 0.1, 1.0), hill)
-    sets = [p.control_set for p in falling]
-    assert set(sets[:3]) <= {0, 1}
-    assert 2 in sets
 
 
 def three_variables(**options):
@@ -295,14 +273,3 @@ def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
     assert explored[0.1] == pytest.approx(40, abs=6)
     assert explored[0.2] == pytest.approx(20, abs=4)
     assert explored[1.0] == 1
-
-
-@pytest.mark.slow
-def test_the_campaign_explores_cheaply_then_finds_the_hill(known):
-    """Forty cheap plays, then the set of all variables, near the top."""
-    wide = replace(known, budget=to_micros(8))
-    proposals, history = campaign(CostGroupEtc(), wide, (0.1, 0.1, 1.0), hill)
-    assert [p.phase for p in proposals[:41]] == ["explore"] * 40 + ["commit"]
-    last = [p for p in proposals if p.control_set == 2][-1]
-    assert last.setting == pytest.approx((0.3, 0.6), abs=0.05)
-    assert history.spent == wide.budget
