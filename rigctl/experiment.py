@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from rigctl import experiment_file
 from rigctl.codec import fields_of
 from rigctl.core.advice.explain import explain
 from rigctl.core.advice.recommend import Recommendation, recommend
+from rigctl.core.advice.worth import FixedSetting
 from rigctl.core.asking import Played, next_proposal, play, trial_rng
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look, Observation
@@ -27,6 +28,8 @@ from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.errors import UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import set_label, set_members
+
+W = TypeVar("W", bound=FixedSetting | None)
 
 TOLERANCE = 0.05
 """How much worse than the best is good enough where the policy has no tolerance of its own."""
@@ -350,7 +353,7 @@ class Experiment(experiment_file.Saved):
         looked = any(o.look is not None for o in self.history.observations)
         problem = replace(self.problem, looks=True) if looked else self.problem
         rng, now = trial_rng(self.seed, len(self.history) + 1), None if read is None else read.x
-        return recommend(problem, self.history, rng, share, now=now)
+        return _worded(recommend(problem, self.history, rng, share, now=now), self.space)
 
     def play(
         self,
@@ -457,3 +460,19 @@ def _labels(control_set: Any, trials: int) -> list[str]:
     one = isinstance(control_set, str) or (trials == 1 and all(isinstance(name, str) for name in control_set))
     given: Sequence[Any] = [control_set] if one else control_set
     return [chosen if isinstance(chosen, str) else set_label(chosen) for chosen in given]
+
+
+def _worded(found: Recommendation, space: Space) -> Recommendation:
+    """Return it with the words of categories in all setpoints."""
+
+    def own(way: W) -> W:
+        return way if way is None else replace(way, setpoints=space.worded(way.setpoints))
+
+    return replace(
+        found,
+        choice=own(found.choice),
+        alternatives=tuple(map(own, found.alternatives)),
+        worth=replace(found.worth, references=tuple(map(own, found.worth.references))),
+        now=own(found.now),
+        promising=own(found.promising),
+    )

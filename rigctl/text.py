@@ -56,8 +56,10 @@ def words_of(name: str, names: Mapping[str, str] | None) -> Mapping[float, str]:
     return names.levels.get(name, {}) if isinstance(names, Names) else {}
 
 
-def shown_value(name: str, value: float | None, names: Mapping[str, str] | None, digits: int = 4) -> str:
-    """Return a value with its unit, `-` if there is none; of a category the nearest level's word."""
+def shown_value(name: str, value: float | str | None, names: Mapping[str, str] | None, digits: int = 4) -> str:
+    """Return a value with its unit, `-` if there is none; of a category the nearest level's word; a word as it is."""
+    if isinstance(value, str):
+        return value
     words, unit = words_of(name, names), (names or {}).get(name, "")
     if value is None or not isfinite(value):
         return f"- {unit}".rstrip()

@@ -209,7 +209,7 @@ def test_the_best_level_is_found_and_told_by_its_word(tmp_path):
     again = Experiment.load(tmp_path / "nozzles.json")
     assert again.suggest().setpoints == experiment.suggest().setpoints
     assert set(again.table()["nozzle"]) <= set(WORDS)
-    assert again.space.worded(again.recommend().choice.setpoints)["nozzle"] == "D"
+    assert again.recommend().choice.setpoints["nozzle"] == "D"
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_what_is_recommended_keeps_the_limit_of_another_outcome():
     growth, nitrate = np.array([rough(dict(zip(("ph", "nozzle"), row, strict=True))) for row in x]).T
     experiment.tell(["ph+nozzle"] * 24, x, growth, [1.0] * 24, also={"nitrate": nitrate})
     found = experiment.recommend().choice
-    assert experiment.space.worded(found.setpoints)["nozzle"] == "B"
+    assert found.setpoints["nozzle"] == "B"
     assert [(kept.outcome, kept.enough) for kept in found.kept] == [("nitrate", True)]
     assert experiment.table()["nitrate"] == pytest.approx(nitrate)
     played = nozzles(further=further).play(rough, {"ph": 1.0, "nozzle": 1.0, "ph+nozzle": 1.5}, noise_sd=0.05, most=4)

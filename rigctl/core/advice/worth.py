@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from math import inf
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -52,8 +52,8 @@ class FixedSetting:
     """A setting that is the same on all days, and what is expected of it. Outcomes in their own units."""
 
     control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
+    setpoints: Mapping[str, Any]
+    """Engineering units; of a category its level's number, in what `Experiment` recommends its word."""
     expected: float
     low: float
     """Lower end of the interval for the expected outcome."""

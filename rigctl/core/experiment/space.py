@@ -81,9 +81,11 @@ class Variable:
         require(value in self.levels, value, f"must be one of {', '.join(self.levels)}", where=self.name)
         return self.setpoint(self.levels.index(str(value)) / self.steps)
 
-    def worded(self, value: float) -> float | str:
-        """Return a number as it is; of a category the word of the nearest level. NaN stays what it is."""
-        return shown_value("", value, Names({}, {}, {"": self.words})) if self.levels and np.isfinite(value) else value
+    def worded(self, value: float | str) -> float | str:
+        """Return a number as it is; of a category the word of the nearest level. NaN and words stay what they are."""
+        if isinstance(value, str) or not self.levels or not np.isfinite(value):
+            return value
+        return shown_value("", value, Names({}, {}, {"": self.words}))
 
     @property
     def steps(self) -> int:
@@ -280,7 +282,7 @@ class Space:
         pairs = zip(chosen.indices, setting, strict=True)
         return {self.variables[i].name: self.variables[i].setpoint(float(u)) for i, u in pairs}
 
-    def worded(self, values: Mapping[str, float]) -> dict[str, float | str]:
+    def worded(self, values: Mapping[str, float | str]) -> dict[str, float | str]:
         """Return values by name, engineering units, with the words of categories."""
         return {v.name: v.worded(values[v.name]) for v in self.variables if v.name in values}
 
