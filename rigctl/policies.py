@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy, first_point, look
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy, first_point, outlook_of
 from rigctl.core.asking import next_proposal
 from rigctl.core.experiment.policy import BudgetSpent, Finished, NotWorthIt, Policy, Proposal
 from rigctl.core.policies.check import check_policy
@@ -21,8 +21,8 @@ __all__ = [
     "check_policy",
     "first_point",
     "got",
-    "look",
     "next_proposal",
+    "outlook_of",
     "policy_class",
     "policy_names",
 ]

@@ -305,7 +305,7 @@ def counterfactuals(
     sides = [_Side.of(lever, end) for lever in levers(own, answer, prices) if lever.kind in kinds for end in lever.ends]
     cut_short = False
     try:
-        search.look(sides)
+        search.try_sides(sides)
     except _Enough:
         cut_short = True
     return Counterfactuals(answer, tuple(sorted(search.found, key=lambda f: f.effort)), search.asked, cut_short)
@@ -354,7 +354,7 @@ class _Search:
         self.asked += 1
         return self._ask(situation)
 
-    def look(self, sides: Sequence[_Side]) -> None:
+    def try_sides(self, sides: Sequence[_Side]) -> None:
         """Find flips, at most one on each side: first of all quantities near what is, then far from it."""
         inside = dict.fromkeys(range(len(sides)), 0)
         for share in PROBES:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Outlook, look
+from rigctl.core.acquisition.outlook import Outlook, outlook_of
 from rigctl.core.asking import play, trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
@@ -44,7 +44,7 @@ def bounds_of(upper, lower):
     )
 
 
-def outlook_of(problem, history, upper, lower):
+def outlook_with(problem, history, upper, lower):
     costs = believe(problem, history, "hoeffding")
     fitted = fit_history(problem, history)
     return Outlook(
@@ -72,7 +72,7 @@ def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
 def test_exploration_goes_round(problem):
     """Round robin: the set with the fewest plays is next, the first of them on a tie (line 4)."""
     history = make_history([(0, X, 1.0, 0.1), (1, X, 1.0, 0.1), (0, X, 1.0, 0.1)])
-    outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
     choice = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
     assert choice.control_set == 2
     assert choice.phase == "explore"
@@ -81,7 +81,7 @@ def test_exploration_goes_round(problem):
 def test_exploration_by_spend_evens_out_the_money(problem):
     """Balanced by spend, a cheap set is played until it has cost as much as a dear one."""
     history = make_history([(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.5), (2, X, 1.0, 0.5)])
-    outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
     policy = ExploreThenCommit(explore=Exploration(by="spend"))
     assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 0
 
@@ -92,7 +92,7 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
     settings = set()
     for plays in range(3):
         history = make_history([(2, X, None, 0.1)] * plays + [(0, X, None, 0.1), (1, X, None, 0.1)] * 5)
-        outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
+        outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
         proposal = outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), 7)
         assert proposal.control_set == 2
         assert validate(proposal, problem) == []
@@ -102,7 +102,7 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
 
 def test_exploration_ends_by_plays_or_by_share(problem):
     """Tau plays of each set, or a share of the budget, whichever comes first."""
-    outlook = outlook_of(problem, make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)]), (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)]), (1, 1, 1), (0, 0, 0))
     assert not ExploreThenCommit(explore=Exploration(plays=1))._exploring(outlook)
     assert ExploreThenCommit(explore=Exploration(plays=2))._exploring(outlook)
     assert not ExploreThenCommit(explore=Exploration(plays=2, share=0.15))._exploring(outlook)
@@ -112,7 +112,7 @@ def test_exploration_ends_by_plays_or_by_share(problem):
 def test_exploration_does_not_wait_for_a_set_that_no_longer_fits(problem):
     """With plays alone, a set too dear for what is left would keep it from ever committing."""
     rows = [(2, X, 1.0, 4.0), *[(i, X, 1.0, 0.5) for i in (0, 1) for _ in range(5)]]
-    outlook = outlook_of(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
     assert not outlook.fits(2)
     assert not ExploreThenCommit(explore=Exploration(plays=5, share=None))._exploring(outlook)
     assert ExploreThenCommit(explore=Exploration(plays=6, share=None))._exploring(outlook)
@@ -131,7 +131,7 @@ def test_commit_plays_the_cheapest_of_the_good_enough(problem):
     rows = [(i, X, 1.0, c) for i, c in ((0, 0.1), (1, 0.5), (2, 1.0)) for _ in range(9)]
     history = make_history(rows)
     known = replace(problem, known_costs=(0.1, 0.5, 1.0), budget=to_micros(100))
-    outlook = outlook_of(known, history, (0.5, 1.0, 1.2), (0.2, 0.7, 0.9))
+    outlook = outlook_with(known, history, (0.5, 1.0, 1.2), (0.2, 0.7, 0.9))
     proposal, seen = committed(outlook, NOTHING_SEEN)
     assert proposal.control_set == 1
     assert proposal.threshold == pytest.approx(0.9 * 0.9)
@@ -142,7 +142,7 @@ def test_commit_plays_the_cheapest_of_the_good_enough(problem):
 def test_intersections_remember_the_tightest_bounds(problem):
     """A set once shown to be bad stays out although today's bound is loose."""
     history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
-    outlook = outlook_of(problem, history, (1.5, 1.0, 1.2), (0.2, 0.3, 0.4))
+    outlook = outlook_with(problem, history, (1.5, 1.0, 1.2), (0.2, 0.3, 0.4))
     seen = Intersection(0.9, (0.5, 2.0, 2.0))
     proposal, after = committed(outlook, seen)
     assert not proposal.sets[0].eligible
@@ -153,7 +153,7 @@ def test_intersections_remember_the_tightest_bounds(problem):
 def test_an_empty_good_set_starts_the_intersections_again(problem):
     """Lines 17 to 20: contradictory memories are replaced by today's bounds."""
     history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
-    outlook = outlook_of(problem, history, (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
+    outlook = outlook_with(problem, history, (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
     proposal, after = committed(outlook, Intersection(5.0, (0.1, 0.1, 0.1)))
     assert after == Intersection(0.4, (1.0, 1.1, 1.2))
     assert proposal.control_set == 2
@@ -170,7 +170,7 @@ def test_a_trial_that_costs_exactly_what_is_left_runs(problem):
 def test_a_set_that_no_longer_fits_is_skipped(problem):
     """When the dear set does not fit any more, a cheaper good one is played."""
     rows = [(0, X, 1.0, 0.5), (1, X, 1.0, 0.7), (2, X, 1.0, 8.0)]
-    outlook = outlook_of(problem, make_history(rows), (1.0, 0.9, 1.2), (0.2, 0.3, 0.4))
+    outlook = outlook_with(problem, make_history(rows), (1.0, 0.9, 1.2), (0.2, 0.3, 0.4))
     assert outlook.fitting([0, 1, 2]) == [0, 1]
     assert committed(outlook, NOTHING_SEEN)[0].control_set == 0
     with pytest.raises(BudgetSpent, match=r"0\.8 left"):
@@ -210,7 +210,7 @@ EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
 
 
 def committed_to(problem, upper, lower, tolerance=0.1, *, costs=(0.1, 0.1, 0.1), seen=NOTHING_SEEN):
-    outlook = outlook_of(replace(problem, known_costs=costs), make_history(EVEN), upper, lower)
+    outlook = outlook_with(replace(problem, known_costs=costs), make_history(EVEN), upper, lower)
     policy = ExploreThenCommit(tolerance=tolerance)
     return outlook.proposal(policy.name, policy._commit(outlook, seen, 0), 0)
 
@@ -221,7 +221,7 @@ def explored(outlook, policy=None, sobol_seed=0):
 
 
 def tolerance_at(policy, problem, history, commit_trials=0):
-    return policy._tolerance_now(outlook_of(problem, history, (1, 1, 1), (0, 0, 0)), commit_trials)
+    return policy._tolerance_now(outlook_with(problem, history, (1, 1, 1), (0, 0, 0)), commit_trials)
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ def test_where_nothing_is_good_enough_the_first_of_the_best_is(problem):
 
 def test_a_memory_that_still_holds_is_not_started_again(problem):
     """Intersections are given up only where they leave no set at all."""
-    outlook = outlook_of(problem, make_history(EVEN), (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
+    outlook = outlook_with(problem, make_history(EVEN), (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
     choice = ExploreThenCommit()._commit(outlook, Intersection(0.9, (0.1, 0.1, 0.95)), 0)
     assert Intersection.of(choice.remembered, 3) == Intersection(0.9, (0.1, 0.1, 0.95))
 
@@ -285,9 +285,9 @@ def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_thos
     """By spend, two trials of 0.1 weigh as much as one of 0.2."""
     policy = ExploreThenCommit(explore=Exploration(by="spend"))
     rows = [(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.2), (2, X, 1.0, 0.2)]
-    outlook = outlook_of(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
     assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 1
-    even = outlook_of(problem, make_history(EVEN), (1, 1, 1), (0, 0, 0))
+    even = outlook_with(problem, make_history(EVEN), (1, 1, 1), (0, 0, 0))
     for either in (ExploreThenCommit(), policy):
         assert either._explore(even, NOTHING_SEEN, 0).control_set == 0
 
@@ -299,7 +299,7 @@ def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_thos
 def test_exploration_follows_the_model_as_soon_as_there_is_one(problem, model, outcomes, followed):
     """Hyper-parameters are learned from d + 1 outcomes; fixed ones hold from the first outcome on, as in U."""
     history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
-    outlook = outlook_of(replace(problem, model=model), history, (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(replace(problem, model=model), history, (1, 1, 1), (0, 0, 0))
     proposal = explored(outlook)
     assert ("upper-bound maximiser" in proposal.technical) == followed
     assert (proposal.setting == (0.25,) * len(proposal.setting)) == followed
@@ -310,7 +310,7 @@ def test_with_fixed_hyperparameters_a_campaign_begins_at_upper_bound_maximisers(
     policy, history, state = ExploreThenCommit(), make_history([(0, X, 1.0, 0.1)]), {}
     for trial in (2, 3):
         proposal, after = policy.propose(state, problem, history, trial_rng(0, trial))
-        outlook = look(problem, history, state, trial_rng_after_seed(trial))
+        outlook = outlook_of(problem, history, state, trial_rng_after_seed(trial))
         assert proposal.setting == outlook.bounds[proposal.control_set].upper_at
         x = np.full(2, 0.5)
         x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
@@ -358,7 +358,7 @@ def test_the_first_state_says_that_nothing_was_committed(problem):
     assert policy.initial_state(problem) == {"commit_trials": 0}
     space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
     single = replace(problem, space=space, model=replace(problem.model, lengthscales=(0.3,)))
-    outlook = look(single, make_history([]), {}, np.random.default_rng(0))
+    outlook = outlook_of(single, make_history([]), {}, np.random.default_rng(0))
     assert [policy._tolerance_now(outlook, n) for n in (0, 1)] == [0.4, 0.2]
 
 
@@ -414,7 +414,7 @@ def test_a_first_point_that_is_too_dear_gives_way_to_a_setting_that_fits(problem
     """Where costs depend on the setting: the point itself is priced, and not its control set."""
     history = make_history([(0, None, None, 10.0 - left)])
     outlook = replace(
-        outlook_of(replace(problem, known_cost_field=Slope()), history, (1, 1, 1), (0, 0, 0)),
+        outlook_with(replace(problem, known_cost_field=Slope()), history, (1, 1, 1), (0, 0, 0)),
         field=Slope(),
     )
     low = replace(outlook.bounds[1], upper_at=np.array([0.0]))

@@ -144,7 +144,7 @@ def test_the_gradient_of_every_score_is_exact(policy):
 
     problem = make_problem(known_cost_field=Slope(0.1, 1.0))
     history = make_past(problem)
-    view = policy._look({}, problem, history)
+    view = policy._view({}, problem, history)
     expectations = Expectations.of(view.fitted.posterior, problem.space)
     search = maximisers._Scored(expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view))
     points, sets = np.random.default_rng(3).random((30, 2)), np.arange(30) % 3

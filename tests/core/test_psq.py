@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.acquisition.fourier import FantasyImprovement, SampledFunction
-from rigctl.core.acquisition.outlook import look
+from rigctl.core.acquisition.outlook import outlook_of
 from rigctl.core.asking import trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History
@@ -36,7 +36,7 @@ def outlook_and_rng(problem, history, seed=0):
     """What `propose` looks at from an empty state, and the generator as it is afterwards."""
     rng = trial_rng(seed, len(history) + 1)
     rng.integers(2**31)  # the seed of the Sobol points
-    return look(problem, history, {}, rng), rng
+    return outlook_of(problem, history, {}, rng), rng
 
 
 def test_a_set_within_another_is_not_compared():

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 
-from rigctl.core.acquisition.outlook import look
+from rigctl.core.acquisition.outlook import outlook_of
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import Problem
@@ -31,8 +31,8 @@ def problem_of(**changes):
     return replace(Problem(make_space(), to_micros(100), floor=-2.0, model=MODEL), **changes)
 
 
-def outlook_of(history, problem=None):
-    return look(problem or problem_of(), history, {}, trial_rng(1, len(history) + 1))
+def outlook_after(history, problem=None):
+    return outlook_of(problem or problem_of(), history, {}, trial_rng(1, len(history) + 1))
 
 
 def regression(x, y):
@@ -49,13 +49,13 @@ def test_sensitivities_are_those_of_another_library():
         at = x * np.where(np.arange(2) == j, 0.0, 1.0)
         there, wide = regression(history.x, history.y).predict(at, return_std=True)
         expected[:, j] = np.sqrt(np.log(wide / sd) + (sd**2 + (mean - there) ** 2) / (2 * wide**2) - 0.5)
-    assert divergence(outlook_of(history).fitted.posterior, x) == pytest.approx(expected, rel=1e-5)
+    assert divergence(outlook_after(history).fitted.posterior, x) == pytest.approx(expected, rel=1e-5)
 
 
 def test_the_change_of_mind_is_that_of_another_library():
     """Moments before and after the last outcome by scikit-learn, put together by the equation."""
     history = seen(9)
-    outlook = outlook_of(history)
+    outlook = outlook_after(history)
     x, y = history.x, history.y
     before, now = regression(x[:-1], y[:-1]), regression(x, y)
     best, old = x[[y.argmax()]], x[[y[:-1].argmax()]]
@@ -111,6 +111,6 @@ def test_it_watches_with_the_cheapest_set_and_then_controls_what_matters():
 
 def test_a_dear_variable_must_matter_more():
     """Sensitivity counts by price: a is kept while it is cheap, b where a is a thousand times as dear."""
-    cheap = outlook_of(seen(12), problem_of(known_costs=(1.0, 1.0, 1.0)))
-    dear = outlook_of(seen(12), problem_of(known_costs=(1000.0, 1.0, 1000.0), budget=to_micros(1e6)))
+    cheap = outlook_after(seen(12), problem_of(known_costs=(1.0, 1.0, 1.0)))
+    dear = outlook_after(seen(12), problem_of(known_costs=(1000.0, 1.0, 1000.0), budget=to_micros(1e6)))
     assert Sadcbo()._sensitivity(cheap)[0] > 0.5 > Sadcbo()._sensitivity(dear)[0]

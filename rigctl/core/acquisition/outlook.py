@@ -1,8 +1,8 @@
 """What a policy looks at before it chooses, and how its choice becomes a proposal.
 
-`look` fits the surrogate on its schedule, finds every control set's best upper bound, lower bound and mean with the
-settings that have them, and forms the beliefs about costs. It is assembled once per decision; policies differ in what
-they choose from it. `OutlookPolicy` is such a policy but for the choice.
+`outlook_of` fits the surrogate on its schedule, finds every control set's best upper bound, lower bound and mean with
+the settings that have them, and forms the beliefs about costs. It is assembled once per decision; policies differ in
+what they choose from it. `OutlookPolicy` is such a policy but for the choice.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class Outlook(Context):
         return " and ".join(self.problem.space.variables[i].name for i in kept)
 
     def to_state(self) -> dict[str, object]:
-        """Return what `look` wants to find in the state next time."""
+        """Return what `outlook_of` wants to find in the state next time."""
         return {
             **self.fitted.to_state(),
             "naturals": fingerprint(self.problem.space),
@@ -329,7 +329,7 @@ class Outlook(Context):
         )
 
 
-def look(
+def outlook_of(
     problem: Problem,
     history: History,
     state: JsonState,
@@ -384,7 +384,7 @@ class OutlookPolicy(ABC):
     ) -> tuple[Proposal, JsonState]:
         """Look, choose, and remember."""
         sobol_seed = sobol_seed_of(state, rng)
-        outlook = look(problem, history, state, rng, self.cost_bound)
+        outlook = outlook_of(problem, history, state, rng, self.cost_bound)
         choice = self.choose(outlook, state, rng)
         proposal = outlook.proposal(self.name, choice, sobol_seed)
         return proposal, {**outlook.to_state(), **choice.remembered, "sobol_seed": sobol_seed}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import look
+from rigctl.core.acquisition.outlook import outlook_of
 from rigctl.core.asking import trial_rng
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.changeovers import SHARE, Changeovers, without
@@ -109,7 +109,7 @@ def test_a_change_counts_in_what_a_trial_may_cost(oven):
     """A trial that keeps the oven fits where one that changes it does not."""
     history = trials(SEEN)
     poor = replace(oven, budget=history.spent + to_micros(2.0))
-    outlook = look(poor, history, {}, trial_rng(1, 9))
+    outlook = outlook_of(poor, history, {}, trial_rng(1, 9))
     assert outlook.fits(2, (0.4, 0.1))
     assert not outlook.fits(2, (0.9, 0.1))
     assert outlook.cost_at(2, (0.9, 0.1)) == pytest.approx(outlook.cost_at(2, (0.4, 0.1)))

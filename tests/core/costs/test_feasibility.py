@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import look
+from rigctl.core.acquisition.outlook import outlook_of
 from rigctl.core.asking import play
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.costs.feasibility import margin, nothing_fits, within
@@ -73,12 +73,12 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
     x = np.random.default_rng(1).random((25, 2))
     short = replace(problem, known_cost_field=Slope(), budget=to_micros(29))
     history = make_history([(2, row, row[0], 1.0) for row in x])
-    outlook = look(short, history, {}, np.random.default_rng(2), "hoeffding")
+    outlook = outlook_of(short, history, {}, np.random.default_rng(2), "hoeffding")
     assert {0, 2} <= outlook.moved
     choice = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0)
     seen = Intersection.of(choice.remembered, 3)
     assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
-    rich = look(replace(short, budget=to_micros(99)), history, {}, np.random.default_rng(2), "hoeffding")
+    rich = outlook_of(replace(short, budget=to_micros(99)), history, {}, np.random.default_rng(2), "hoeffding")
     assert rich.moved == frozenset()
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Choice, Outlook, look, sobol_seed_of
+from rigctl.core.acquisition.outlook import Choice, Outlook, outlook_of, sobol_seed_of
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
@@ -98,7 +98,7 @@ class MoUcb:
         if mistakes:
             raise PolicyError(f"{self.name}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
         preference = self._preference(problem, history, rng)
-        outlook = look(problem, history, state, rng)
+        outlook = outlook_of(problem, history, state, rng)
         fits = fit_further(problem, history, state.get("further", ()))
         sobol_seed = sobol_seed_of(state, rng)
         choice = _Turn(self, outlook, fits, preference).choice(rng)

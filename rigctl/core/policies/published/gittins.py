@@ -94,7 +94,7 @@ class CostAware(ABC):
     ) -> tuple[Proposal, JsonState]:
         """Propose a Sobol point at first, then wherever the score is largest."""
         sobol_seed = sobol_seed_of(state, rng)
-        view = self._look(state, problem, history)
+        view = self._view(state, problem, history)
         found = view.best(self._score(view), rng, warm_starts(state), margin=margin(problem))
         kept = {
             **state,
@@ -142,7 +142,7 @@ class CostAware(ABC):
 
     # What they share --------------------------------------------------------------------------------------------
 
-    def _look(self, state: JsonState, problem: Problem, history: History) -> View:
+    def _view(self, state: JsonState, problem: Problem, history: History) -> View:
         fitted, field = fit_again(problem, history, state), cost_field(problem, history)
         h = fitted.hyperparameters
         spread = h.signal_sd if problem.model.hyperparameters == "fixed" else 1.0
