@@ -173,7 +173,7 @@ def test_a_set_that_no_longer_fits_is_skipped(problem):
     outlook = outlook_with(problem, make_history(rows), (1.0, 0.9, 1.2), (0.2, 0.3, 0.4))
     assert outlook.fitting([0, 1, 2]) == [0, 1]
     assert committed(outlook, NOTHING_SEEN)[0].control_set == 0
-    with pytest.raises(BudgetSpent, match=r"0\.8 left"):
+    with pytest.raises(BudgetSpent, match=r"0\.8 is left"):
         outlook.fitting([2])
 
 
