@@ -11,8 +11,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rigctl.rig.conditions import Condition
 from rigctl.rig.spec import Action, InterlockSpec, RigSpec, WatchSpec
-from rigctl.rig.values import RigGlance
+from rigctl.rig.values import RigGlance, SeenReading
+from rigctl.text import Names, shown_value, words_of
 
 LATE_S = 3.0
 VERY_LATE_S = 10.0
@@ -166,7 +168,7 @@ def _interlock(spec: InterlockSpec) -> WatchRule:
     def objects(seen: Snapshot) -> Objections:
         holds = spec.when.holds(_values(seen.rig))
         if holds:
-            return {"": f"{spec.when}: {_told(spec.when.names, seen.rig)}"}
+            return {"": f"{spec.when}: {_told(spec.when, seen.rig)}"}
         unknown = _unknown(spec, seen.rig) if holds is None else ""
         if unknown:
             return {"": f"{spec.when}: cannot be judged, {unknown}"}
@@ -197,9 +199,16 @@ def _unknown(spec: InterlockSpec, rig: RigGlance) -> str:
     )
 
 
-def _told(names: frozenset[str], rig: RigGlance) -> str:
-    shown = {n: rig.readings[n] for n in sorted(names) if n in rig.readings}
-    return ", ".join(f"{n} reads {'nothing' if s.value is None else f'{s.value:g} {s.unit}'}" for n, s in shown.items())
+def _told(when: Condition, rig: RigGlance) -> str:
+    names = Names({}, {}, {one.name: one.levels for one in when.comparisons})
+    shown = {n: rig.readings[n] for n in sorted(when.names) if n in rig.readings}
+    return ", ".join(f"{n} reads {_read(n, seen, names)}" for n, seen in shown.items())
+
+
+def _read(name: str, seen: SeenReading, names: Names) -> str:
+    if seen.value is None:
+        return "nothing"
+    return shown_value(name, seen.value, names) if words_of(name, names) else f"{seen.value:g} {seen.unit}"
 
 
 def _stale(seen: Snapshot) -> Objections:

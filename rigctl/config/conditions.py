@@ -5,6 +5,7 @@ condition  = and-part {"or" and-part}
 and-part   = not-part {"and" not-part}
 not-part   = "not" not-part | "(" condition ")" | comparison
 comparison = operand sign operand [sign operand]          one operand is a name, the others are quantities
+           | name "is" ["not"] level                      a category at one of its levels, in quotes if it is no name
 ```
 
 `4.5 < ph < 6` is short for `ph > 4.5 and ph < 6`. A bare number is in the unit of the reading.
@@ -21,10 +22,12 @@ from typing import Final, Literal
 
 from rigctl.config.units import Units
 from rigctl.flaws import Flaw, flaw_of, shown
-from rigctl.rig.conditions import Compare, Comparison, Condition, Joined, Not
+from rigctl.rig.conditions import Compare, Comparison, Condition, Joined, Not, at_level
 
 UnitOf = Callable[[str], str]
 """The unit of the reading of this name; raises ValueError where there is none, ToldElsewhere where it is not known."""
+LevelsOf = Callable[[str], Mapping[float, str]]
+"""The words of the category of this name by their numbers; empty of what is no category."""
 
 MAX_DEPTH: Final = 30
 """Of parentheses and `not`: more are no interlock that a person can read."""
@@ -38,7 +41,7 @@ _UNIT: Final = (
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<quantity>{_NUMBER}(?:\s*{_UNIT}|(?![\w.])))"
     r"|(?P<joint>(?:and|or|not)(?![A-Za-z0-9_-]))|(?P<name>[A-Za-z][A-Za-z0-9_-]*)"
-    r"|(?P<sign><=|>=|<|>)|(?P<bracket>[()]))"
+    r"|(?P<sign><=|>=|<|>)|(?P<bracket>[()])|(?P<level>\"[^\"]+\"))"
 )
 _MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -56,13 +59,13 @@ class _Token:
     column: int
 
 
-def parse(text: str, unit_of: UnitOf, units: Units) -> Condition:
+def parse(text: str, unit_of: UnitOf, units: Units, levels_of: LevelsOf = lambda _: {}) -> Condition:
     """Parse a condition, its limits in the units of the readings.
 
     Raises:
         ValueError: it is none; says at which column, what was got and what is allowed.
     """
-    parser = _Parser(text, unit_of, units)
+    parser = _Parser(text, unit_of, units, levels_of)
     condition = parser.condition(0)
     parser.expect("", 'an end, "and" or "or"')
     return condition
@@ -92,9 +95,10 @@ def _error(text: str, column: int, found: str, allowed: str, remedy: str = "") -
 class _Parser:
     """Reads tokens from left to right; each method one rule of the grammar above."""
 
-    def __init__(self, text: str, unit_of: UnitOf, units: Units) -> None:
+    def __init__(self, text: str, unit_of: UnitOf, units: Units, levels_of: LevelsOf) -> None:
         self.text = text
         self.unit_of = unit_of
+        self.levels_of = levels_of
         self.units = units
         self.tokens = list(_tokens(text))
         self.at = 0
@@ -142,6 +146,8 @@ class _Parser:
 
     def comparison(self) -> Condition:
         operands = [self.operand()]
+        if operands[0].kind == "name" and self.next.text == "is":
+            return self.level(operands[0])
         signs: list[Comparison] = []
         while self.next.kind == "sign" or not signs:
             token = self.take()
@@ -158,6 +164,28 @@ class _Parser:
             return self.compare(operands[0], signs[0], operands[1])
         return self.compare(operands[1], _MIRRORED[signs[0]], operands[0])
 
+    def level(self, name: _Token) -> Condition:
+        self.unit(name)
+        sign, levels = self.take(), self.levels_of(name.text)
+        if not levels:
+            raise self.refused(sign, "<, <=, > or >=, for only a category is at a level")
+        if self.next.text == "not":
+            self.take()
+            return Not(self.one_level(name, levels))
+        return self.one_level(name, levels)
+
+    def one_level(self, name: _Token, levels: Mapping[float, str]) -> Condition:
+        token = self.take()
+        if token.text.strip('"') not in levels.values():
+            raise self.refused(token, f"one of {', '.join(levels.values())}")
+        return at_level(name.text, token.text.strip('"'), levels)
+
+    def unit(self, name: _Token) -> str:
+        try:
+            return self.unit_of(name.text)
+        except ValueError as error:
+            raise ValueError(replace(flaw_of(error), where=f"column {name.column}")) from error
+
     def operand(self) -> _Token:
         token = self.take()
         if token.kind not in ("name", "quantity"):
@@ -169,10 +197,7 @@ class _Parser:
             raise self.refused(name, "a reading's name: quantities are compared with readings")
         if limit.kind != "quantity":
             raise self.refused(limit, "a quantity: readings are compared with quantities")
-        try:
-            unit = self.unit_of(name.text)
-        except ValueError as error:
-            raise ValueError(replace(flaw_of(error), where=f"column {name.column}")) from error
+        unit = self.unit(name)
         what = f"in {unit or 1}, like {name.text} (column {limit.column})"
         value = self.units.to(limit.text, unit or "1", what)
         if not math.isfinite(value):

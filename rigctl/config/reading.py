@@ -422,7 +422,11 @@ class Readers(Amounts):
     def condition(self, value: Any) -> Condition:
         if not isinstance(value, str):
             raise ValueError(got(value, "must be text", write(shown(value))))  # noqa: TRY004 - of the file
-        return parse(value, partial(unit_of, self._context), self._units)
+        return parse(value, partial(unit_of, self._context), self._units, self._words)
+
+    def _words(self, name: str) -> Mapping[float, str]:
+        section = self._context.config.variables.get(name)
+        return {} if section is None else {number: word for word, number in (section.levels or {}).items()}
 
     def lengthscales(self, value: Any) -> tuple[float, ...] | None:
         names, given = list(self._context.config.variables), value if isinstance(value, dict) else {"": value}

@@ -29,7 +29,7 @@ from rigctl.logs import logger
 from rigctl.page.shown import ShownLabels
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
-from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit
+from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit, shown_value, words_of
 
 LAST_TRIALS = 8
 
@@ -307,8 +307,9 @@ def readings_words(readings: Mapping[str, StatusReading], names: Names | None = 
         since = ", none since" if seen.detail else ""
         age_s = seen.age_s or 0.0
         age = f" ({lasting(round(age_s))} ago{since})" if since or age_s > STALE_S else ""
-        unit = shown_unit(seen.unit)
-        told.append(f"{shown_name(name, names)} {number(seen.value)} {unit}".rstrip() + age)
+        value = f"{number(seen.value)} {shown_unit(seen.unit)}".rstrip()
+        value = shown_value(name, seen.value, names) if words_of(name, names) else value
+        told.append(f"{shown_name(name, names)} {value}{age}")
     return ", ".join(told)
 
 

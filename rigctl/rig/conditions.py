@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -45,6 +45,8 @@ class Compare(Condition):
     limit: float
     """Unit of the reading."""
     unit: str = ""
+    levels: Mapping[float, str] = field(default_factory=dict, compare=False)
+    """The words of a category by their numbers, for people."""
 
     @property
     def comparisons(self) -> tuple[Compare, ...]:
@@ -87,6 +89,8 @@ class Joined(Condition):
 
     word: Literal["and", "or"]
     parts: tuple[Condition, ...]
+    said: str = field(default="", compare=False)
+    """How a person wrote it, where not as comparisons: `nozzle is cone`."""
 
     @property
     def comparisons(self) -> tuple[Compare, ...]:
@@ -100,4 +104,15 @@ class Joined(Condition):
         return None if None in answers else not deciding
 
     def __str__(self) -> str:
-        return f" {self.word} ".join(f"({p})" if isinstance(p, Joined) else str(p) for p in self.parts)
+        parts = (f"({p})" if isinstance(p, Joined) and not p.said else str(p) for p in self.parts)
+        return self.said or f" {self.word} ".join(parts)
+
+
+def at_level(name: str, word: str, levels: Mapping[float, str]) -> Joined:
+    """Return that a category is at this level: that what is read is nearer to it than to any other."""
+    at = next(number for number, level in levels.items() if level == word)
+    half = min(abs(number - at) for number in levels if number != at) / 2
+    ends = Compare(name, ">", at - half, levels=levels), Compare(name, "<", at + half, levels=levels)
+    plain = word.isascii() and word.isidentifier() and word not in ("and", "or", "not")
+    quote = "" if plain else '"'
+    return Joined("and", ends, f"{name} is {quote}{word}{quote}")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rigctl.config.conditions import can_hold, parse
 from rigctl.config.units import Units
+from rigctl.flaws import flaw_of
 from rigctl.rig.conditions import Compare, Condition, Joined, Not
 
 UNITS = {"ph": "pH", "tank-level": "L", "growth": "cm2/day", "loss": "W/(m2*K)", "share": "1", "temp": "degC"}
@@ -86,6 +87,42 @@ def test_what_is_no_condition_is_refused_with_its_place(text, column):
     """The message says at which column."""
     with pytest.raises(ValueError, match=rf"column {column}\b"):
         parsed(text)
+
+
+LEVELS = {1.0: "fine", 2.0: "flat fan", 3.0: "cone"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("share is cone", [3.0]),
+        ('not share is "flat fan"', [1.0, 3.0]),
+        ('share is not "flat fan" and ph < 5', [1.0, 3.0]),
+    ],
+)
+def test_a_category_is_at_a_level(text, holds):
+    """At the nearest to what is read; written down as a person would, and read again as the same."""
+    condition = parse(text, unit_of, Units("EUR"), {"share": LEVELS}.get)
+    for at in LEVELS:
+        for off in (-0.4, 0.0, 0.4):
+            assert condition.holds({"share": at + off, "ph": 4.0}) is (at in holds)
+    assert condition.holds({"share": None, "ph": 4.0}) is None
+    assert parse(str(condition), unit_of, Units("EUR"), {"share": LEVELS}.get) == condition
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "allowed"),
+    [
+        ("share is flat", 10, "one of fine, flat fan, cone"),
+        ("share is", 9, "one of"),
+        ("ph is cone", 4, "only a category"),
+    ],
+)
+def test_what_is_no_level_is_refused_with_its_place(text, column, allowed):
+    """With the levels that there are; what is no category has none."""
+    with pytest.raises(ValueError, match=f"at column {column} ") as caught:
+        parse(text, unit_of, Units("EUR"), lambda name: LEVELS if name == "share" else {})
+    assert allowed in flaw_of(caught.value).allowed
 
 
 def test_a_limit_without_end_is_refused():
