@@ -3,6 +3,7 @@
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from math import inf
 
 import pytest
 
@@ -42,6 +43,26 @@ async def test_no_hours_are_booked_by_a_clock_that_cannot_be_right(stage, monkey
     idle, _ = await lost(stage, monkeypatch, ahead)
     assert (idle["labour"].quantity, idle["labour"].note) == (UNSEEN_H, f"{DIED}; {UNKNOWN_OFF}")
     assert (idle["power"].quantity, idle["power"].note) == (1.0, f"{DIED}; {UNKNOWN_OFF}")
+
+
+@pytest.mark.parametrize(
+    ("since", "right", "longest_s", "charged"),
+    [
+        ((60.0, None), False, 60.0, (60.0, True)),
+        ((-1e-9, None), False, -1e-9, (0.0, True)),
+        ((60.0, 3600.0), False, 3600.0, (3600.0, True)),
+        ((60.0, 59.0), False, 60.0, (86_460.0, False)),
+        ((60.0, 59.0), True, 60.0, (60.0, True)),
+        ((60.0, 86_461.0), False, 86_461.0, (86_460.0, False)),
+        ((60.0, 86_461.0), True, 86_461.0, (86_461.0, True)),
+    ],
+)
+def test_how_long_ago_something_was(monkeypatch, since, right, longest_s, charged):
+    """By campaign time and, across a boot, the wall clock; nothing is certain then. Less than no time costs none."""
+    monkeypatch.setattr(past, "synchronised", lambda: right)
+    found = past.Since(*since)
+    assert (found.longest_s, found.charged_s) == (longest_s, charged)
+    assert found.certain_s == (since[0] if since[1] is None else inf)
 
 
 async def test_the_hours_of_a_night_are_booked_by_a_clock_that_may_be_right(stage, monkeypatch):

@@ -77,7 +77,7 @@ class Since:
         less than no time, or for more than a day: then a day is taken for it.
         """
         if self.wall_s is None or 0.0 <= self.wall_s - self.rig_s <= OFF_MOST_S or synchronised():
-            return self.longest_s, True
+            return max(0.0, self.longest_s), True
         return self.rig_s + OFF_MOST_S, False
 
 
@@ -230,7 +230,7 @@ class Past:
             return 0.0
         slept_s = self._slept_s({name: reading for name, (reading, _) in self._left().items()})
         rested_s = self._waited_s() + self._dead_s() + (slept_s if slept_s > LITTLE_SLEEP_S else 0.0)
-        return min(rested_s, self.time.since(last["at_s"], last["utc"], last["epoch"]).longest_s)
+        return min(rested_s, max(0.0, self.time.since(last["at_s"], last["utc"], last["epoch"]).longest_s))
 
     def looked_since(self, trial: int) -> Since:
         """Return how long ago the variables were read before a trial was decided."""
