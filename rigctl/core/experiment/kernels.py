@@ -93,9 +93,6 @@ class Categorical:
     def value(self, delta: FloatArray) -> FloatArray:
         return np.where(np.abs(delta) < self.half, 1.0, float(self.apart.value(np.ones(1))[0]))
 
-    def log_slope(self, delta: FloatArray) -> FloatArray:
-        return np.zeros(np.shape(delta))
-
     def narrowed(self, by: float) -> Categorical:
         return Categorical(self.apart, self.half / by)
 
