@@ -339,7 +339,7 @@ async def test_a_decision_by_a_look_goes_on_after_a_death_while_it_is_young(stag
 
 @pytest.mark.parametrize("why", ["min old", "anna has done by hand", "going safe drives valve"])
 async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_another_one_looks(stage, why):
-    """What was read is too old, a person has moved something, or going safe has: charged, and prepared anew."""
+    """What was read is too old, a person has moved something, or going safe has: charged, made safe, prepared anew."""
     spec = looking_spec(max_trials=2)
     left_behind(stage, "propose", spec)
     stage.world.do("time", s=301.0 if why == "min old" else 10.0)
@@ -354,7 +354,7 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
         assert (old.state, new.state) == (State.ABANDONED, State.RECORDED)
         assert old.cost > 0
         assert why in old.because
-    assert [stage.world.count(what) for what in ("prepare", "control")] == [2, 1]
+    assert [stage.world.count(what) for what in ("prepare", "control", "safe")] == [2, 1, 3]
     sound(stage, spec)
 
 

@@ -85,7 +85,7 @@ def test_fault_69_a_rise_that_contradicts_what_is_known_is_not_believed(meter, u
     [
         (RATED, trial(100.0, 102.15), ()),  # a rating is a round figure
         (RATED, trial(100.25, 101.5), USUAL),
-        (POWER, trial(412.75, 414.2, by_power_kwh=0.5), ()),
+        (POWER, trial(412.75, 414.27, by_power_kwh=0.5), ()),  # three times, and two steps of the counter
         (POWER, trial(412.75, 412.95, by_power_kwh=0.5), USUAL),
         (POWER, trial(412.75, 412.94, by_power_kwh=0.6), ()),  # a third of it, but for one step of the counter
         (POWER, trial(412.75, 420.0, by_power_kwh=0.5, dense=False), ()),
