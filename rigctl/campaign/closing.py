@@ -128,14 +128,13 @@ def idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tu
     past, booked = journal.past, journal.read.idle.since_last_trial()
     last, unread = past.unread_meters()
     charged = {row.meter: row for row in journal.read.ledger(last) if row.estimated}
-    ago_s = booked_ago_s(past) if booked else {}
     left, since_s = past.last_meters(), journal.read.starts()[-1].at_s - journal.time.offset_s
     booked_ml = {
         m.name: journal.doses.given_ml([m.device], left[m.name][0].time_s)
         for m in rig.meters
         if m.kind == "volume" and m.device in rig.pumps and m.name in left and left[m.name][0].time_s >= since_s
     }
-    interlude = Interlude(left, now, past.rested_s(), booked, unread, charged, ago_s, booked_ml)
+    interlude = Interlude(left, now, past.rested_s(), booked, unread, charged, booked_ago_s(past), booked_ml)
     return idle_between(rig.meters, interlude, journal.costs())
 
 
