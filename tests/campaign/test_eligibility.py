@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, unavailable
+from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, to_json, unavailable
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Calibration, Severity
@@ -180,3 +180,14 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
 def test_what_is_said_of_upkeep_has_what_is_known_and_nothing_else(entry, numbers):
     """One phrase each, with the numbers of the entry; what is not known is left out, whatever else is."""
     assert [re.findall(r"[\d.]+", phrase) for phrase in said_of(entry)] == numbers
+
+
+def test_days_and_millilitres_are_told_to_programs_rounded():
+    """Days to a hundredth, the time to the next calibration among them; volumes to a microlitre."""
+    known = {
+        "pump": DeviceState(left_ml=120.12345, dose_ml=20.0, tubing_ml=0.00049),
+        "a_probe": DeviceState(calibrated_ago_s=3.123 * DAY_S),
+    }
+    pump, probe = to_json(make_rig_spec(care=CARE), known)
+    assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)
+    assert (probe["calibrated_days_ago"], probe["calibration_due_days"]) == (3.12, 26.88)
