@@ -118,3 +118,13 @@ def test_a_reading_that_is_no_number_is_unknown():
 def test_a_finding_says_what_and_why(golden):
     """In one line, for the trial it ends."""
     golden(Finding("interlock acid", "", "hold", "ph too low"))
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "disk_bytes", "told"),
+    [(200 * 2**20 - 1, 10**12, True), (200 * 2**20, 10**12, False), (99, 1000, True), (100, 1000, False)],
+)
+def test_little_space_is_told_of_before_it_holds(free_bytes, disk_bytes, told):
+    """Less than 200 MiB, or than a tenth of a small disk."""
+    verdict = judge(rules_of(WatchSpec()), Standing(), Snapshot(0.0, free_bytes=free_bytes, disk_bytes=disk_bytes))
+    assert [(f.rule, f.then) for f in verdict.new] == [("disk", "warn")] * told

@@ -174,6 +174,26 @@ async def test_a_pump_that_accepts_and_never_begins_is_noticed_and_booked_as_not
     assert world.severities == [Severity.MINOR]
 
 
+async def test_beside_a_fast_rig_a_pump_has_two_seconds_of_the_wall_to_answer(world):
+    """Its deadline in rig time may be over sooner; it is stopped once both are."""
+    ask, rest, wall_s = world.pump.dose_status, world.clock.rest, [0.0]
+
+    def silent(deadline):
+        if world.pump.started:
+            raise DeviceFault("gateway: no answer")
+        return ask(deadline)
+
+    async def an_eighth(seconds):
+        wall_s[0] += 0.125
+        await rest(seconds)
+
+    world.pump.dose_status, world.clock.rest, world.dispenser._wall = silent, an_eighth, lambda: wall_s[0]
+    world.clock.speedup = 2400.0
+    with pytest.raises(DeviceTimeout):
+        await world.dispense(20.0)
+    assert (wall_s, world.doses.records[-1][:1]) == ([2.125], ("unknown",))
+
+
 @pytest.mark.parametrize(("speedup", "questions"), [(1.0, 25), (2400.0, 1)])
 async def test_a_long_dose_is_asked_about_every_two_seconds(world, speedup, questions):
     """Of the wall, the last time when it is due: a seventh of what a pump can answer; beside a fast rig once."""
