@@ -3,12 +3,17 @@
 import asyncio
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from rigctl.campaign import carry
+from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, to_json, unavailable
 from rigctl.campaign.journal.rows import UpkeepRow
 from rigctl.campaign.trial import State
+from rigctl.core.experiment.policy import Finished
+from rigctl.errors import NoAnswer
 from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.spec import (
     CalibrationSpec,
@@ -191,3 +196,36 @@ def test_days_and_millilitres_are_told_to_programs_rounded():
     pump, probe = to_json(make_rig_spec(care=CARE), known)
     assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)
     assert (probe["calibrated_days_ago"], probe["calibration_due_days"]) == (3.12, 26.88)
+
+
+@pytest.mark.parametrize(
+    ("barred", "for_good", "answer", "waits"),
+    [
+        ({}, False, None, False),
+        ({0: "empty"}, True, None, False),
+        ({0: "empty"}, False, Finished("nothing is worth a trial"), False),
+        ({0: "empty"}, False, NoAnswer("late"), True),
+        ({0: "empty"}, False, None, True),
+    ],
+)
+async def test_a_campaign_waits_for_instruments_only_if_its_policy_would_use_them(
+    monkeypatch, barred, for_good, answer, waits
+):
+    """One that is over with all of them, or whose caps are spent, ends; one that does not say so is no reason to."""
+    noted = []
+
+    async def question(history, trials, told):
+        return told
+
+    async def decide(asked, within_s):
+        assert asked == {}
+        if answer is not None:
+            raise answer
+
+    monkeypatch.setattr(carry, "_question", question)
+    care = SimpleNamespace(barred=barred, for_good=for_good, nothing_useful=lambda: noted.append(True))
+    trials = SimpleNamespace(
+        care=care, decider=SimpleNamespace(decide=decide), spec=SimpleNamespace(decision_limit_s=1.0)
+    )
+    assert await TrialRun.waits_for_instruments(trials, None) is waits
+    assert noted == [True] * waits
