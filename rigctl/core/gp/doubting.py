@@ -1,16 +1,23 @@
-"""Which outcomes does nothing else bear out? Leaves out single ones that are too far from what all others predict.
+"""Which outcomes does nothing else bear out? Leaves out those that are too far from what all others predict.
 
-With K the covariance of the outcomes and alpha = K^-1 (y - mean), outcome i is predicted from all others with the error
-alpha_i / (K^-1)_ii and the variance 1 / (K^-1)_ii (Rasmussen and Williams 2006, eqs. 5.10 to 5.12). The worst is left
-out, K^-1 is brought up to date, and so on; then each of those left out is predicted from all that are left.
+With K the covariance of the outcomes and alpha = K^-1 (y - mean), the outcomes of the rows S are predicted from all
+others with the covariance C = ((K^-1)_SS)^-1 and the errors C alpha_S (Rasmussen and Williams 2006, eqs. 5.10 to 5.12,
+for one row). The worst is left out, K^-1 is brought up to date, and so on. False outcomes at one place predict each
+other and make the true ones around them look false, so the search is repeated with each such place left out first.
 
-An outcome that is left out is looked at again in every decision: another one like it bears it out. Several in a row are
-no outliers but a change of the response (`core.gp.noticing`). Hyper-parameters that were learned with a false outcome
-make room for it: one that is a little strange by them is left out for trial, they are learned anew, and the likelihoods
-are compared.
+An outcome that is left out is looked at again in every decision: two more like it at that place bear it out. Several in
+a row are no outliers but a change of the response (`core.gp.noticing`).
+
+Hyper-parameters that were learned with a false outcome make room for it. So outcomes that are a little strange by them,
+by the last ones or by a first guess are left out for trial, and hyper-parameters are learned anew from the others. The
+most probable pair of hyper-parameters and false outcomes is the answer: a false outcome may be anything, and the share
+of false ones is learned, too (a mixture as likelihood; Box and Tiao 1968).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lgamma
 
 import numpy as np
 
@@ -21,7 +28,8 @@ from rigctl.core.gp.ageing import evidence, given
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import SIDE, OutcomeRecord
-from rigctl.core.gp.surrogate import Posterior, fit
+from rigctl.core.gp.priors import log_prior
+from rigctl.core.gp.surrogate import Posterior, first_guess, fit
 
 MOST = 5
 """At most one outcome in so many is left out: where more are strange it is the model that is wrong."""
@@ -31,6 +39,10 @@ LEARNED = 3
 """Hyper-parameters besides lengthscales: fewer outcomes than those say nothing of spreads."""
 SAME = 0.95
 """Correlation of the responses at two places that count as one."""
+TRUE = 49.0
+"""One outcome in fifty is false before any is known: a Beta(1, 49) prior of their share."""
+WIDTH = 4.0
+"""False outcomes are spread over so many standard deviations of those that count."""
 NOTHING = np.empty(0, dtype=np.int64)
 
 
@@ -60,7 +72,7 @@ def doubted(
         limit: spreads; None: as far off as is `believable`.
         memo: of the history behind the record.
     """
-    n, L, alpha = len(record.y), posterior.L, posterior.alpha.copy()
+    n, L, alpha = len(record.y), posterior.L, posterior.alpha
     limit = believable(*record.x.shape) if limit is None else limit
     if n < MOST or not np.isfinite(limit):
         return NOTHING
@@ -70,22 +82,36 @@ def doubted(
     near = np.flatnonzero(np.abs(alpha) * L.diagonal() > limit)
     if not (np.square(alpha[near]) > limit**2 * np.square(solve(L, np.eye(n)[near])).sum(axis=1)).any():
         return NOTHING
-    K_inv, out = posterior.K_inv.copy(), []
-    for _ in range(n // MOST):
+    same = posterior.hyperparameters.product_kernel.matrix(record.x, record.x) > SAME
+    places = {tuple(np.flatnonzero(row).tolist()) for row in same if 1 < row.sum() <= n // MOST}
+    found = [_with_worst(posterior, place, limit) for place in ((), *sorted(places))]
+    out = np.sort(max(found, key=lambda rows: _gain(posterior, rows, limit)))
+    covariance = np.linalg.inv(posterior.K_inv[np.ix_(out, out)])
+    errors = covariance @ alpha[out] / np.sqrt(covariance.diagonal())
+    return _single(record, posterior.hyperparameters, out, errors, limit)
+
+
+def _with_worst(posterior: Posterior, first: Sequence[int], limit: float) -> IntArray:
+    """Return these rows and, the worst first, those that are beyond the limit without them."""
+    K_inv, alpha, out = posterior.K_inv.copy(), posterior.alpha.copy(), list[int]()
+    for turn in range(len(alpha) // MOST):
         errors = np.abs(alpha) / np.sqrt(K_inv.diagonal())
-        worst = int(errors.argmax())
-        if errors[worst] <= limit:
+        worst = first[turn] if turn < len(first) else int(errors.argmax())
+        if turn >= len(first) and errors[worst] <= limit:
             break
         out.append(worst)
         column = K_inv[:, worst] / K_inv[worst, worst]
         alpha -= column * alpha[worst]
         K_inv -= np.outer(column, K_inv[worst])
         alpha[out], K_inv[out, out] = 0.0, 1.0
-    # their block of K^-1 is the inverse of their covariance given all others
-    covariance = np.linalg.inv(posterior.K_inv[np.ix_(out, out)])
-    errors = covariance @ posterior.alpha[out] / np.sqrt(covariance.diagonal())
-    order = np.argsort(out)
-    return _single(record, posterior.hyperparameters, np.array(out)[order], errors[order], limit)
+    return np.array(out, dtype=np.int64)
+
+
+def _gain(posterior: Posterior, out: IntArray, limit: float) -> float:
+    """Return how much the log likelihood rises if each of these is as far off as the limit, the others given."""
+    covariance, alpha = np.linalg.inv(posterior.K_inv[np.ix_(out, out)]), posterior.alpha[out]
+    together = np.linalg.slogdet(covariance)[1] - np.log(covariance.diagonal()).sum()
+    return float(0.5 * (alpha @ covariance @ alpha + together - len(out) * limit**2))
 
 
 def _of_many(record: OutcomeRecord, options: ModelOptions, posterior: Posterior, limit: float, memo: Memo) -> IntArray:
@@ -113,13 +139,14 @@ def _of_many(record: OutcomeRecord, options: ModelOptions, posterior: Posterior,
 def _single(record: OutcomeRecord, h: Hyperparameters, rows: IntArray, errors: FloatArray, limit: float) -> IntArray:
     """Return the rows, of these in order, that are beyond the limit and have nothing to bear them out.
 
-    Another one at the same place that is as far off bears one out; and so do `SIDE` in succession: a change.
+    `SIDE` at the same place that are as far off bear each other out, as two may both be lucky; and so do as many in
+    succession: a change.
     """
     near, found = h.product_kernel.matrix(record.x[rows], record.x[rows]) > SAME, set[int]()
     agree = near & (np.abs(np.subtract.outer(errors, errors)) < limit)
     for side in (-1.0, 1.0):
         far = side * errors > limit
-        mine = rows[far & ((agree & far).sum(axis=1) == 1)]
+        mine = rows[far & ((agree & far).sum(axis=1) < SIDE)]
         runs = np.split(mine, np.flatnonzero(np.diff(mine) > 1) + 1)
         found.update(int(row) for run in runs if len(run) < SIDE for row in run)
     return np.array(sorted(found), dtype=np.int64)
@@ -136,35 +163,38 @@ def judged(
     """Learn hyper-parameters; return the rows that were left out for that, and the posterior of the others.
 
     First all are left out that are as far off as the largest of so many is by chance, since false ones hide each other.
-    Then only those that are not believable. The likelihood decides.
+    Then only those that are not believable. Of the sets without a believable outcome the most probable one is returned.
     """
     whole = fit(record.x, record.y, options, previous, memo=memo, noise=record.noise, light=light)
     limit = min(float(np.sqrt(2 * np.log(max(len(record.y), 1)))), believable(*record.x.shape))
-    out = NOTHING if previous is None else _by(record, options, previous, limit)
-    out = out if out.size else doubted(record, options, whole, limit)
-    if not out.size:
+
+    def by(h: Hyperparameters) -> Posterior:
+        return given(record, h, options, Memo())
+
+    first = by(first_guess(record.x.shape[1], record.y, options))
+    tried = {NOTHING.tobytes(): (NOTHING, whole)}
+    for start in (whole, first, *([by(previous)] if previous else ())):
+        posterior = start
+        for narrower in (limit, limit, limit, None, None):
+            out = doubted(record, options, posterior, narrower)
+            if not out.size:
+                break
+            key, rest = out.tobytes(), without(record, out)
+            if key not in tried:
+                learned = fit(rest.x, rest.y, options, whole.hyperparameters, noise=rest.noise, light=light)
+                tried[key] = out, learned
+            posterior = by(tried[key][1].hyperparameters)
+    if len(tried) == 1:
         return NOTHING, whole
-    found, best, tried = (NOTHING, whole), _score(record, NOTHING, whole), {NOTHING.tobytes()}
-    for narrower in (limit, limit, limit, None, None):
-        if out.tobytes() not in tried:
-            tried.add(out.tobytes())
-            rest = without(record, out)
-            learned = fit(rest.x, rest.y, options, whole.hyperparameters, noise=rest.noise, light=light)
-            score = _score(record, out, learned)
-            if score > best:
-                found, best = (out, learned), score
-        out = _by(record, options, learned.hyperparameters, narrower)
-    return found
+    far = [(o, p) for o, p in tried.values() if np.isin(o, doubted(record, options, by(p.hyperparameters))).all()]
+    return max(far, key=lambda one: _log_probability(record, one[0], one[1].hyperparameters, options))
 
 
-def _by(record: OutcomeRecord, options: ModelOptions, h: Hyperparameters, limit: float | None = None) -> IntArray:
-    return doubted(record, options, given(record, h, options, Memo()), limit)
-
-
-def _score(record: OutcomeRecord, out: IntArray, posterior: Posterior) -> float:
-    """Return the log likelihood of all outcomes, own units; one that is left out is as far off as is believable."""
-    h, rows = posterior.hyperparameters, record.thinned_rows()
-    rest, others = record.of(np.setdiff1d(rows, out)), record.of(np.intersect1d(rows, out))
-    spread = np.hypot(posterior.sd(others.x), h.y_scale * h.noise_sd)
-    apart = -0.5 * believable(*record.x.shape) ** 2 - np.log(spread) - 0.5 * np.log(2 * np.pi)
-    return evidence(rest, h, ()) - len(rest.y) * float(np.log(h.y_scale)) + float(apart.sum())
+def _log_probability(record: OutcomeRecord, out: IntArray, h: Hyperparameters, options: ModelOptions) -> float:
+    """Return the log posterior of these hyper-parameters and of these outcomes being false, up to a constant."""
+    rows = record.thinned_rows()
+    rest = record.of(np.setdiff1d(rows, out))
+    n, k = len(rows), len(rows) - len(rest.y)
+    share = lgamma(1 + k) + lgamma(TRUE + n - k)
+    likelihood = evidence(rest, h, ()) - n * float(np.log(h.y_scale)) - k * float(np.log(WIDTH))
+    return likelihood + share + log_prior(options.prior, record.x.shape[1]).of_logarithms(h.theta)

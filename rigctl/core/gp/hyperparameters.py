@@ -184,6 +184,11 @@ class Hyperparameters:
         """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""
         return ProductKernel(self.kernel, np.array(self.lengthscales), self.levels)
 
+    @property
+    def theta(self) -> FloatArray:
+        """Return the logarithms that are learned, (d + 2,), as in `core.gp.priors`."""
+        return np.asarray(np.log([self.signal_sd, self.noise_sd, *self.lengthscales]))
+
     def noise_variances(self, noise: FloatArray) -> FloatArray:
         """Return each observation's noise variance, (n,), standardised; `noise` is (n, 2) as in `History.noise`."""
         known, factor = noise.T

@@ -58,8 +58,7 @@ def plausible(
     y = (record.y[rows] - mode.y_shift) / mode.y_scale - mode.mean
     likelihood = LogLikelihood(record.x[rows], y, mode.kernel, noise, mode.levels)
     density = LogPosterior(likelihood, log_prior(prior, record.x.shape[1]))
-    centre = np.log(np.array([mode.signal_sd, mode.noise_sd, *mode.lengthscales]))
-    drawn = _drawn(density, centre, _root(density, centre), rng)
+    drawn = _drawn(density, mode.theta, _root(density, mode.theta), rng)
     return tuple(
         replace(mode, signal_sd=float(signal), noise_sd=float(noise_sd), lengthscales=tuple(map(float, lengthscales)))
         for signal, noise_sd, *lengthscales in np.exp(drawn)

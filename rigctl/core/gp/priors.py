@@ -133,6 +133,10 @@ class DimensionScaled:
         pull = self.precision * off
         return float(self.density_slope @ theta - 0.5 * (pull @ off)), self.density_slope - pull
 
+    def of_logarithms(self, theta: FloatArray) -> float:
+        """Return the log-density of theta itself, up to a constant."""
+        return self.value_and_gradient(theta)[0] - float(self.density_slope @ theta)
+
 
 @dataclass(frozen=True)
 class Gamma:
@@ -161,6 +165,10 @@ class Gamma:
         gradient[1] = -off / NOISE_SPREAD
         gradient[2:] = SHAPE - 1.0 - RATE * lengthscales
         return float(signal + scales.sum() - 0.5 * off**2), gradient
+
+    def of_logarithms(self, theta: FloatArray) -> float:
+        """Return the log-density of theta itself, up to a constant."""
+        return self.value_and_gradient(theta)[0] + float(2.0 * theta[0] + theta[2:].sum())
 
 
 LogPrior = DimensionScaled | Gamma

@@ -156,7 +156,7 @@ def fit(
         raise ValueError(f"previous hyper-parameters: got {len(previous.lengthscales)} lengthscales, d = {x.shape[1]}")
     if previous is not None and not refit:
         return _condition(given, previous, ())
-    initial = _initial(x.shape[1], y, options)
+    initial = first_guess(x.shape[1], y, options)
     if len(y) < FEWEST_TO_LEARN or np.ptp(y) <= NO_SPREAD * np.abs(y).max():
         return _condition(given, initial, ())
     return _learned(given, initial, previous, options.prior, light=light)
@@ -252,7 +252,7 @@ def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
     return Hyperparameters(scales, signal_sd, noise_sd, mean, kernel=kernel, levels=options.levels)
 
 
-def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
+def first_guess(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
     """Take, before anything is learned, the options where given, else the prior's modes, on standardised y."""
     shift, scale = standardisation(y, options)
     signal_sd, noise_sd, *modes = (float(v) for v in log_prior(options.prior, d).modes)

@@ -108,17 +108,26 @@ def test_units_of_the_outcome_change_nothing(factor, shift):
     assert fit_history(problem, history_of(x, factor * y + shift)).posterior.left_out == (FALSE,)
 
 
-def test_an_outcome_is_believed_as_soon_as_another_one_bears_it_out():
-    """A sharp hill is learnt when it is played again."""
+def test_an_outcome_is_believed_as_soon_as_two_more_bear_it_out():
+    """A sharp hill is learnt when it is played again twice: one repetition may be lucky, too."""
     x, y = trials(false=3.0)
     known = fit_history(problem_of(), history_of(x, y)).hyperparameters
-    again_x, again_y = np.concatenate([x, x[FALSE : FALSE + 1]]), np.append(y, 3.02)
+    places = [np.concatenate([x, np.repeat(x[FALSE : FALSE + 1], more, axis=0)]) for more in (1, 2)]
     for previous, at in ((known, len(y)), (None, 0)):
-        assert fit_history(problem_of(), history_of(x, y), previous, at).posterior.left_out == (FALSE,)
-        then = fit_history(problem_of(), history_of(again_x, again_y), previous, at)
-        assert FALSE not in then.posterior.left_out
-        assert len(y) not in then.posterior.left_out
-        assert then.posterior.mean(x[FALSE : FALSE + 1])[0] > 2.0
+        once = fit_history(problem_of(), history_of(places[0], np.append(y, 3.02)), previous, at)
+        assert once.posterior.left_out == (FALSE, len(y))
+        twice = fit_history(problem_of(), history_of(places[1], np.append(y, [3.02, 2.97])), previous, at)
+        assert not {FALSE, len(y), len(y) + 1} & set(twice.posterior.left_out)
+        assert twice.posterior.mean(x[FALSE : FALSE + 1])[0] > 2.0
+
+
+def test_two_lucky_outcomes_at_one_place_do_not_make_the_true_ones_around_them_false():
+    """They predict each other, but all others speak against both."""
+    x, y = trials()
+    x[30], y[[FALSE, 30]] = x[FALSE], 3.0
+    x[[5, 9, 12]] = x[FALSE] + [[0.04, 0.0], [-0.03, 0.03], [0.0, -0.04]]
+    y[[5, 9, 12]] = response(x[[5, 9, 12]])
+    assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == (FALSE, 30)
 
 
 @pytest.mark.slow
