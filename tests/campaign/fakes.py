@@ -402,6 +402,20 @@ class Stage:
         """The journal, opened for reading."""
         return open_reader(self.state)
 
+    def trials(self):
+        """All trials of its journal."""
+        with self.journal() as journal:
+            return journal.trials()
+
+    def trial(self, number):
+        with self.journal() as journal:
+            return journal.trial(number)
+
+    def acts(self):
+        """What people did, as its journal has it."""
+        with self.journal() as journal:
+            return journal.people.acts()
+
     def alarms(self):
         return [event.alarm for event in self.told if isinstance(event, AlarmRaised)]
 

@@ -90,8 +90,7 @@ async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage, golden):
     assert seen["why"] == seen["paused"]
     assert "safe" in seen["calls"][seen["calls"].index("measure") :]
     assert phases(stage) == ["PAUSED", "RUNNING"]
-    with stage.journal() as journal:
-        acts = [(act.verb, act.who, act.why) for act in journal.people.acts()]
+    acts = [(act.verb, act.who, act.why) for act in stage.acts()]
     assert acts == [("pause", "anna", "the tank leaks"), ("resume", "ben", "")]
 
 
@@ -174,16 +173,14 @@ async def test_a_pause_while_a_decision_is_made_leaves_nothing_queued(stage):
     async def resume():
         await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
         assert stage.world.count("control") == 0
-        with stage.journal() as journal:
-            waiting.extend(journal.trials())
+        waiting.extend(stage.trials())
         await ask(stage, "resume")
 
     resuming = asyncio.create_task(resume())
     result = await stage.run(watched(max_trials=1), decider=Interrupted())
     await resuming
     assert (waiting, decisions) == ([], [1, 1])
-    with stage.journal() as journal:
-        (row,) = journal.trials()
+    (row,) = stage.trials()
     assert (result.trials, row.state) == (1, State.RECORDED)
 
 
@@ -324,8 +321,7 @@ async def test_an_alarm_is_acknowledged_once(stage, golden):
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
     golden(refused)
-    with stage.journal() as journal:
-        assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
+    assert [(a.verb, a.who) for a in stage.acts()] == [("ack", "anna")]
 
 
 async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage, golden):
@@ -344,8 +340,7 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
 
     await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
     assert "86400 s" in refused[0]
-    with stage.journal() as journal:
-        acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
+    acts = [(a.verb, a.who, a.argument) for a in stage.acts()]
     golden(acts)
     told = [(e.verb, e.source, e.kind, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
     assert told == [("shelve", "lamp", "flickers", 600.0), ("unshelve", "lamp", "flickers", 0.0)]
@@ -358,8 +353,7 @@ async def test_who_does_not_say_so_is_named_by_the_kernel(stage):
         await ask(stage, "stop")
 
     await stage.run(watched(max_trials=9), fail={"measure": once(fault)})
-    with stage.journal() as journal:
-        (act,) = journal.people.acts()
+    (act,) = stage.acts()
     assert (act.verb, act.who) == ("stop", person(os.getuid()))
 
 
@@ -370,8 +364,7 @@ async def test_who_and_why_are_one_short_line(stage, golden):
         await ask(stage, "stop", who="an\x1b[31mna\nb", why="x" * 1000)
 
     result = await stage.run(watched(max_trials=9), fail={"measure": once(fault)})
-    with stage.journal() as journal:
-        (act,) = journal.people.acts()
+    (act,) = stage.acts()
     golden(act.who)
     assert act.why == "x" * 200
     assert result.reason.endswith(f": {'x' * 200}")

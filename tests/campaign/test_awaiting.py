@@ -96,8 +96,7 @@ async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden):
     assert [o.y for o in history.observations] == [1.5, 4.5, None, None, None]
     assert after[: len(before)] == before
     assert (rows[1].came.who, rows[1].corrected, rows[2].came.why) == ("Ada", (), "spilt")
-    with stage.journal() as read:
-        acts = [(a.verb, a.who, a.argument, a.outcome) for a in read.people.acts()]
+    acts = [(a.verb, a.who, a.argument, a.outcome) for a in stage.acts()]
     assert acts == [("outcome", "Ada", f"trial {n}", "RECORD") for n in (2, 1)] + [
         ("outcome", "Bob", "trial 3", "FAIL")
     ]
@@ -224,8 +223,7 @@ async def test_who_says_it_while_the_sensor_is_read_is_first(stage):
 
     async def say():
         if not said:
-            with stage.journal() as read:
-                said.extend(row.trial for row in read.trials() if row.state is State.AWAITING)
+            said.extend(row.trial for row in stage.trials() if row.state is State.AWAITING)
             for number in said:
                 arguments = {"trial": number, "outcomes": {"y": 1.0}}
                 await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)

@@ -52,8 +52,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
 
 
 def acts(stage):
-    with stage.journal() as journal:
-        return [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
+    return [(act.argument, act.outcome) for act in stage.acts() if act.verb == "manual"]
 
 
 async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, golden):

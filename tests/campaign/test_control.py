@@ -75,8 +75,7 @@ async def test_a_stranger_is_kept_as_denied_once(stage, monkeypatch, golden):
     result = await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
     assert result.ending == "trials"
     assert len(told) == 3
-    with stage.journal() as journal:
-        (act,) = journal.people.acts()
+    (act,) = stage.acts()
     assert act.who == person(STRANGER)
     golden((act.verb, act.argument, act.outcome))
 

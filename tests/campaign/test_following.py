@@ -166,9 +166,8 @@ async def test_it_stays_held_after_a_restart_until_a_person_puts_it_back(stage):
     """Every process tells it anew; `in-service` needs no `out-of-service` before it, and is refused without cause."""
     await stage.run(spec_of(max_trials=12), measured=DEAD)
     await stage.run(spec := spec_of(max_trials=15), measured=DEAD)
-    with stage.journal() as journal:
-        assert all(row.control_set == ("a",) for row in journal.trials()[12:])
-        before = [row.trial for row in journal.trials() if row.voided]
+    assert all(row.control_set == ("a",) for row in stage.trials()[12:])
+    before = [row.trial for row in stage.trials() if row.voided]
     assert len([a for a in stage.alarms() if a.source == "valve"]) == 2
     journal = open_journal(stage.state, SetClock(stage.world.now_s))
     journal.begin(spec, "0.0")
@@ -202,8 +201,7 @@ async def test_a_campaign_with_nothing_left_waits_for_a_person(stage):
     await stage.run(spec_of(pump, WIRED, max_trials=20), measured=exchanged)
     await mending
     assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
-    with stage.journal() as journal:
-        assert len(journal.trials()) == 20
+    assert len(stage.trials()) == 20
     told = [(a.source, a.severity) for a in stage.alarms() if a.source in ("pump", "valve")]
     assert sorted(told[:2]) == [("pump", Severity.MAJOR), ("valve", Severity.MAJOR)]
     assert sorted(told[2:]) == [("pump", Severity.MINOR), ("valve", Severity.MINOR)]
@@ -258,6 +256,5 @@ async def test_a_variable_without_a_sensor_of_its_own_is_not_judged(stage):
     await stage.run(
         spec_of(VariableWiring("a", "a_probe", "pump", 0.1), replace(WIRED, follows=None), max_trials=12), measured=DEAD
     )
-    with stage.journal() as journal:
-        assert not any(row.voided for row in journal.trials())
-        assert sum("b" in row.control_set for row in journal.trials()) == 8
+    assert not any(row.voided for row in stage.trials())
+    assert sum("b" in row.control_set for row in stage.trials()) == 8

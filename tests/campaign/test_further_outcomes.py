@@ -74,9 +74,8 @@ async def test_a_trial_without_one_of_its_outcomes_fails(stage, unread):
 async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage, golden):
     """Not measured at all is no better than INVALID."""
     await stage.run(make_two(max_trials=1), further={"yield": FURTHER["yield"]})
-    with stage.journal() as journal:
-        assert journal.trial(1).state is State.FAILED
-        golden(journal.trial(1).because)
+    assert stage.trial(1).state is State.FAILED
+    golden(stage.trial(1).because)
 
 
 async def test_other_outcomes_are_another_experiment(stage):

@@ -51,8 +51,7 @@ async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(s
     spec = watched(max_trials=1)
     await stage.run(spec, fail={"meters": once(pause)})
     await resuming
-    with stage.journal() as journal:
-        queued, after = journal.trials()
+    queued, after = stage.trials()
     assert (queued.state, queued.cost) == (State.ABANDONED, 0)
     golden(queued.because)
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [after.setpoints]
@@ -80,8 +79,7 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
     await stage.run(spec)
     if acting is not None:
         await acting
-    with stage.journal() as read:
-        first, second = read.trials()
+    first, second = stage.trials()
     golden(first.because)
     assert (first.state, first.cost) == (State.ABANDONED, 0)
     assert (second.state, second.history_length) == (State.RECORDED, 1)
@@ -107,9 +105,8 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
     result = await stage.run(spec, fail={"measure": once(pause)})
     await acting
     assert (result.trials, seen["controls"]) == (2, 1)
-    with stage.journal() as journal:
-        broken, after = journal.trials()
-        acts = [(act.verb, act.argument, act.who) for act in journal.people.acts()]
+    broken, after = stage.trials()
+    acts = [(act.verb, act.argument, act.who) for act in stage.acts()]
     golden(broken.because)
     assert broken.state == State.ABANDONED
     assert broken.cost > 0
@@ -155,9 +152,8 @@ async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service
         ("a", ()),
         ("b", ()),
     ]
-    with stage.journal() as journal:
-        knew = [row.unavailable for row in journal.trials()]
-        acts = [(act.verb, act.argument, act.who, act.why) for act in journal.people.acts()]
+    knew = [row.unavailable for row in stage.trials()]
+    acts = [(act.verb, act.argument, act.who, act.why) for act in stage.acts()]
     why = "pump is out of service, by anna: new head"
     assert knew == [{}, {"a": why, "a+b": why}, {"a": why, "a+b": why}, {}, {}]
     assert acts == [("out-of-service", "pump", "anna", "new head"), ("in-service", "pump", "anna", "")]
@@ -220,8 +216,7 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
         watched(max_trials=1), fail={"measure": once(exchanged)}, found={"pump": Identity("fake", serial="1")}
     )
     assert "device accept" in refused[0]
-    with stage.journal() as journal:
-        assert [act.verb for act in journal.people.acts()] == ["out-of-service"]
+    assert [act.verb for act in stage.acts()] == ["out-of-service"]
 
 
 # by hand --------------------------------------------------------------------------------------
@@ -293,8 +288,7 @@ async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage,
 
     await paused_then(stage, watched(max_trials=3), person)
     golden(refused)
-    with stage.journal() as journal:
-        acts = [act.outcome for act in journal.people.acts() if act.verb == "manual"]
+    acts = [act.outcome for act in stage.acts() if act.verb == "manual"]
     golden(acts)
 
 
@@ -310,8 +304,7 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
 
     await paused_then(stage, watched(max_trials=3), person)
     assert [a.source for a in stage.alarms()] == ["manual"]
-    with stage.journal() as journal:
-        last = [act for act in journal.people.acts() if act.verb == "manual"][-1]
+    last = [act for act in stage.acts() if act.verb == "manual"][-1]
     assert (last.who, last.argument) == ("rigctl", "valve")
 
 

@@ -67,8 +67,7 @@ async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_ov
     """Safe at once, the trial FAILED and charged; HOLDING, then RUNNING again with the next trial."""
     result = await stage.run(watching(ACID, max_trials=2), shows=Acid(stage), fail={"measure": first_only(stage)})
     assert (result.ending, result.trials) == ("trials", 2)
-    with stage.journal() as journal:
-        first, second = journal.trials()
+    first, second = stage.trials()
     assert (first.state, second.state) == (State.FAILED, State.RECORDED)
     golden(first.because)
     assert first.cost > 0
@@ -119,9 +118,8 @@ async def test_a_warning_disturbs_nothing(stage):
 async def test_fault_61_what_another_hand_switched_off_is_never_recorded(stage, golden):
     """An actuator that does not hold at the end of the window fails the trial, however good the numbers look."""
     result = await stage.run(watching(max_trials=1), astray={"valve": "reads back released, wanted 0.5 V"})
-    with stage.journal() as journal:
-        assert (journal.trial(1).state, result.recorded) == (State.FAILED, 0)
-        golden(journal.trial(1).because)
+    assert (stage.trial(1).state, result.recorded) == (State.FAILED, 0)
+    golden(stage.trial(1).because)
 
 
 async def test_fault_71_a_missing_instrument_holds_the_campaign_until_it_is_back(stage):
@@ -176,8 +174,7 @@ async def test_fault_72_a_cap_reached_in_mid_trial_is_no_failure(stage):
             raise CapReached("pump: over its cap of 24 h", "pump", 5.0)
 
     result = await stage.run(watching(max_trials=8), fail={"control": capped})
-    with stage.journal() as journal:
-        states = [row.state for row in journal.trials()]
+    states = [row.state for row in stage.trials()]
     assert (states, result.recorded) == ([State.ABANDONED] * 6 + [State.RECORDED] * 2, 2)
 
 
@@ -193,8 +190,7 @@ async def test_fault_64_a_frozen_outcome_fails_the_trial_and_holds(stage):
             stage.rig.measured.clear()
 
     result = await stage.run(watching(max_trials=4), measured=frozen, reads={"y": 3.25}, fail={"roll_call": moves})
-    with stage.journal() as journal:
-        rows = journal.trials()
+    rows = stage.trials()
     assert [row.state for row in rows] == [State.RECORDED, State.RECORDED, State.FAILED, State.RECORDED]
     assert "frozen" in rows[2].because
     assert "HOLDING" in phases(stage)
@@ -250,8 +246,7 @@ async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_
     result = await stage.run(watching(max_trials=2), fail={"measure": hang, "safe": safe_while_it_hangs})
     assert stage.made_safe_meanwhile
     assert alarmed(stage, "journal")
-    with stage.journal() as journal:
-        assert [row.state for row in journal.trials()] == [State.FAILED, State.RECORDED]
+    assert [row.state for row in stage.trials()] == [State.FAILED, State.RECORDED]
     assert result.recorded == 1
 
 
@@ -376,8 +371,7 @@ async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_
             release.set()
 
     result = await stage.run(watching(ACID, max_trials=3), shows=glance, fail={"safe": safe})
-    with stage.journal() as journal:
-        assert [row.state for row in journal.trials()] == [State.RECORDED] * 3
+    assert [row.state for row in stage.trials()] == [State.RECORDED] * 3
     assert (result.ending, result.recorded) == ("trials", 3)
     assert "HOLDING" in phases(stage)
 

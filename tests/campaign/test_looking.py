@@ -64,8 +64,7 @@ async def test_a_trial_looks_though_nobody_could_say_whether_it_is_worth_one(sta
     spec = looking_spec(max_trials=2)
     result = await stage.run(spec, decider=Slow())
     assert result.recorded == 2
-    with stage.journal() as journal:
-        assert [row.origin for row in journal.trials()] == ["policy", "policy"]
+    assert [row.origin for row in stage.trials()] == ["policy", "policy"]
     sound(stage, spec)
 
 
@@ -156,8 +155,7 @@ async def test_three_looks_that_fail_are_nobodys_control_set(stage):
             raise DeviceTimeout("a_probe: no answer")
 
     await stage.run(spec, fail={"prepare": thrice})
-    with stage.journal() as journal:
-        assert (journal.trial(4).state, journal.trial(4).origin) == (State.RECORDED, "policy")
+    assert (stage.trial(4).state, stage.trial(4).origin) == (State.RECORDED, "policy")
 
 
 class Passing(FakeClock):
@@ -173,8 +171,7 @@ async def test_a_trial_that_looks_is_carried_out_where_caps_have_room_though_tim
     limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=10_000.0)}
     stage.clock = lambda: Passing(stage.world)
     await stage.run(looking_spec(max_trials=4, rig=replace(looking_spec().rig, limits=limits), policy=TenLines()))
-    with stage.journal() as journal:
-        rows = [(row.control_set, row.state, row.because) for row in journal.trials()]
+    rows = [(row.control_set, row.state, row.because) for row in stage.trials()]
     assert rows == [(names, State.RECORDED, "") for names in (("a",), ("b",), ("a", "b"), ("a",))]
 
 
@@ -211,8 +208,7 @@ async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_i
     result = await stage.run(spec)
     assert (result.ending, result.trials, stage.world.count("prepare")) == ("budget", 2, 2)
     golden(result.reason)
-    with stage.journal() as journal:
-        assert [row.state for row in journal.trials()] == [State.RECORDED] * 2
+    assert [row.state for row in stage.trials()] == [State.RECORDED] * 2
     sound(stage, spec)
 
 
@@ -349,11 +345,10 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
     if "safe" in why:
         spec = replace(spec, rig=replace(spec.rig, limits={"valve": ActuatorLimits(low=0.0, high=1.0, safe_state=0.0)}))
     await stage.run(spec)
-    with stage.journal() as journal:
-        old, new = journal.trials()
-        assert (old.state, new.state) == (State.ABANDONED, State.RECORDED)
-        assert old.cost > 0
-        assert why in old.because
+    old, new = stage.trials()
+    assert (old.state, new.state) == (State.ABANDONED, State.RECORDED)
+    assert old.cost > 0
+    assert why in old.because
     assert [stage.world.count(what) for what in ("prepare", "control", "safe")] == [2, 1, 3]
     sound(stage, spec)
 
@@ -367,8 +362,7 @@ async def test_a_sensor_that_is_known_to_be_frozen_decides_no_trial(stage):
         stage.rig.measured, stage.rig.seen, stage.rig.reads = {}, {}, {"a": 5.5}
 
     result = await stage.run(spec, measured=measured, seen={"a": stuck}, reads={"a": 5.0}, fail={"roll_call": moves})
-    with stage.journal() as journal:
-        rows = journal.trials()
+    rows = stage.trials()
     assert [row.state for row in rows] == [*[State.RECORDED] * 2, State.FAILED, State.RECORDED]
     assert [row.looks["a"].value for row in rows] == [5.0, 5.0, None, pytest.approx(4.4)]
     told = "trial 3: not read before the decision, so what is usual is taken: reads 5.0 to the last digit in 3 trials"

@@ -98,12 +98,11 @@ async def test_a_campaign_that_goes_on_has_its_own_memory_and_budget_and_product
     kept_on = await stage.run(produced(spec, 1))
     result = await stage.run(replace(spec, max_trials=TRIALS + 1))
     again = await stage.run(produced(spec, 1))
-    with stage.journal() as journal:
-        rows = journal.trials()
-        memories = [remembered(row.policy_state) for row in rows]
-        assert [m and (m.begun, m.since) for m in memories[6:]] == [(7, 6), (7, 6), (7, 6), None, (11, 10)]
-        assert rows[9].policy_state["asked"] == rows[5].policy_state["asked"] + 1
-        assert result.spent == kept_on.spent + rows[9].cost == again.spent
+    rows = stage.trials()
+    memories = [remembered(row.policy_state) for row in rows]
+    assert [m and (m.begun, m.since) for m in memories[6:]] == [(7, 6), (7, 6), (7, 6), None, (11, 10)]
+    assert rows[9].policy_state["asked"] == rows[5].policy_state["asked"] + 1
+    assert result.spent == kept_on.spent + rows[9].cost == again.spent
     sound(stage, spec)
 
 
@@ -189,8 +188,7 @@ async def test_anew_makes_the_rule_of_all_that_is_known_by_then(stage):
     await stage.run(produced(spec, 2))
     await stage.run(produced(spec, 2, at_least=8))
     await stage.run(produced(spec, 2, learn=0.5))
-    with stage.journal() as journal:
-        memories = [remembered(row.policy_state) for row in journal.trials()[6:]]
+    memories = [remembered(row.policy_state) for row in stage.trials()[6:]]
     assert [(m.begun, m.since) for m in memories] == [(7, 6), (7, 6), (7, 8), (7, 8), (7, 10), (7, 11)]
     assert memories[-1].gained > 0
     sound(stage, spec)
@@ -229,11 +227,10 @@ async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_n
             raise DeviceTimeout("a_probe: no answer")
 
     result = await stage.run(produced(spec, 5), fail={"measure": thrice})
-    with stage.journal() as journal:
-        rows = [row for row in journal.trials() if row.operated]
-        assert [row.state for row in rows] == [State.FAILED] * 3 + [State.RECORDED] * 2
-        assert len({tuple(row.setpoints.items()) for row in rows}) == 1
-        assert all(row.cost > 0 for row in rows)
+    rows = [row for row in stage.trials() if row.operated]
+    assert [row.state for row in rows] == [State.FAILED] * 3 + [State.RECORDED] * 2
+    assert len({tuple(row.setpoints.items()) for row in rows}) == 1
+    assert all(row.cost > 0 for row in rows)
     assert result.spent == spent.spent
     sound(stage, spec)
 
@@ -248,8 +245,7 @@ async def test_a_rule_that_needs_what_is_out_of_service_gives_way_to_the_best_th
         with closing(open_journal(stage.state, stage.clock())) as journal:
             kind(device="pump", who="anna").apply(journal, spec.rig)
         await stage.run(produced(spec, 1))
-    with stage.journal() as journal:
-        before, without, after = journal.trials()[TRIALS:]
+    before, without, after = stage.trials()[TRIALS:]
     assert "a" in before.control_set
     assert without.control_set == ("b",)
     golden(without.proposal.reason)
@@ -309,8 +305,7 @@ async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(st
     await stage.run(spec)
     result = await stage.run(produced(spec, batches), decider=Unanswered(broken=range(2, batches + 1)))
     assert result.reason.startswith(f"{batches} of {batches} ")
-    with stage.journal() as journal:
-        before, *after = journal.trials()[TRIALS:]
+    before, *after = stage.trials()[TRIALS:]
     assert {row.origin for row in after} == {"rejected"}
     assert all("FloatingPointError" in row.note for row in after)
     assert all((row.control_set, row.setpoints) == (before.control_set, before.setpoints) for row in after)
@@ -325,8 +320,7 @@ async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_to
         await stage.run(produced(spec, 1), decider=decider)
     decider.asked = 0
     await stage.run(produced(spec, 1, fixed=(("b", 0.5),)), decider=decider)
-    with stage.journal() as journal:
-        assert [row.setpoints for row in journal.trials()[TRIALS:]] == [{"b": 0.5}]
+    assert [row.setpoints for row in stage.trials()[TRIALS:]] == [{"b": 0.5}]
 
 
 @pytest.mark.slow

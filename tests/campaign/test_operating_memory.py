@@ -26,8 +26,7 @@ async def test_a_reference_trial_that_follows_production_keeps_nothing_of_it_eit
     await stage.run(produced(spec, 2))
     await stage.run(replace(spec, max_trials=TRIALS + 1))
     await stage.run(produced(spec, 1))
-    with stage.journal() as journal:
-        rows = journal.trials()
+    rows = stage.trials()
     assert rows[8].proposal.phase == "reference"
     assert [m and m.begun for m in (remembered(row.policy_state) for row in rows[7:])] == [7, None, 10]
     assert rows[8].policy_state["asked"] == rows[7].policy_state["asked"]
@@ -67,8 +66,7 @@ async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
     resuming = asyncio.create_task(resume())
     result = await stage.run(produced(campaign(), 2), fail={"meters": pause})
     await resuming
-    with stage.journal() as journal:
-        states = [row.state for row in journal.trials()[TRIALS:]]
+    states = [row.state for row in stage.trials()[TRIALS:]]
     assert states == [State.ABANDONED, State.RECORDED, State.RECORDED]
     assert (result.ending, result.reason[:6]) == ("trials", "2 of 2")
 

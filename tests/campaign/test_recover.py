@@ -201,8 +201,7 @@ def test_a_campaign_goes_on_from_what_was_recovered(tmp_path):
     result = asyncio.run(stage.run(make_spec(max_trials=6), journal=open_journal))
     assert (result.trials, result.ending) == (6, "trials")
     assert result.safe.ok
-    with stage.journal() as new:
-        assert [row.state for row in new.trials()[:4]] == [State.RECORDED, State.FAILED, State.LOST, State.RECORDED]
+    assert [row.state for row in stage.trials()[:4]] == [State.RECORDED, State.FAILED, State.LOST, State.RECORDED]
     assert verified(tmp_path / "new" / "journal.sqlite").violations == ()
 
 

@@ -62,8 +62,7 @@ async def test_a_proposal_that_moved_nothing_is_carried_out_unchanged(stage):
     """PROPOSED: the same control set and setpoints, one trial, nothing lost."""
     left_behind(stage, Event.PROPOSE)
     await stage.run(make_spec(max_trials=1))
-    with stage.journal() as journal:
-        row = journal.trial(1)
+    row = stage.trial(1)
     assert (row.state, row.setpoints) == (State.RECORDED, {"a": 5.0})
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [{"a": 5.0}]
 
@@ -74,8 +73,7 @@ async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last,
     left_behind(stage, last)
     stage.world.do("time", s=DAY_S)
     await stage.run(make_spec(max_trials=1))
-    with stage.journal() as journal:
-        row = journal.trial(1)
+    row = stage.trial(1)
     lines = lines_of(stage, 1)
     golden(row.because)
     assert row.state == State.LOST
@@ -119,8 +117,7 @@ async def test_a_measured_trial_is_recorded_from_what_is_on_disk(stage, y, state
     stage.world.do("energy", kwh=50.0)
     stage.world.do("time", s=DAY_S)
     await stage.run(make_spec(max_trials=1))
-    with stage.journal() as journal:
-        row = journal.trial(1)
+    row = stage.trial(1)
     lines = lines_of(stage, 1)
     assert (row.state, row.outcome) == (state, 1.5 if state is State.RECORDED else None)
     assert (lines["power"].quantity, lines["acid"].quantity, lines["labour"].quantity) == (1.0, 8.0, 0.2)
@@ -167,8 +164,7 @@ async def test_a_signal_before_the_past_is_settled_leaves_it_to_the_next_start(s
     result = await stage.run(make_spec(max_trials=1), fail={where: hang_once})
     assert (result.ending, result.trials) == ("abandoned", 0)
     await stage.run(make_spec(max_trials=1))
-    with stage.journal() as journal:
-        assert journal.trial(1).state is State.LOST
+    assert stage.trial(1).state is State.LOST
     assert lines_of(stage, 1)["labour"].quantity == 0.1
 
 

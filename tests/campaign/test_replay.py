@@ -45,8 +45,7 @@ async def test_reference_trials_come_out_the_same(stage):
     spec = make_spec(policy=LikelyMaximisers(), max_trials=9)
     spec = replace(spec, problem=replace(spec.problem, reference=ReferenceTrials(4)))
     await stage.run(spec)
-    with stage.journal() as journal:
-        rows = list(journal.trials())
+    rows = list(stage.trials())
     references = [r for r in rows if r.proposal.phase == "reference"]
     assert [r.trial for r in references] == [4, 8]
     assert references[0].setpoints == references[1].setpoints
@@ -142,9 +141,8 @@ async def test_trials_done_by_hand_are_history_without_a_decision(stage):
     journal.close()
     await stage.run(make_spec(max_trials=3))
     assert replayed(stage, spec) == {1: (), 2: (), 3: ()}
-    with stage.journal() as journal:
-        assert journal.trial(3).policy_state["best"] == 99.0
-        assert json.dumps(journal.trial(2).policy_state) == "null"
+    assert stage.trial(3).policy_state["best"] == 99.0
+    assert json.dumps(stage.trial(2).policy_state) == "null"
 
 
 async def test_another_history_is_noticed(stage, golden):

@@ -113,8 +113,7 @@ async def test_fault_48_an_invalid_outcome_fails_the_trial_and_the_campaign_goes
     spec = make_spec(max_trials=2)
     measured = dict(first)
     await stage.run(spec, measured=measured, fail={"meters": lambda: clear_after(stage, 2, measured)})
-    with stage.journal() as journal:
-        failed, recorded = journal.trials()
+    failed, recorded = stage.trials()
     assert (failed.state, failed.outcome, failed.because.partition(":")[0]) == (State.FAILED, None, "y")
     assert failed.cost == failed_cost(failed) > 0
     assert set(failed.measured) == {"a", "b"}
@@ -214,9 +213,8 @@ async def test_a_trip_ends_the_campaign_with_the_trial_charged(stage):
     """Tripped goes through to the caller; the trial is FAILED and paid for."""
     with pytest.raises(Tripped, match="acid"):
         await stage.run(make_spec(), fail={"control end": Tripped("interlock acid")})
-    with stage.journal() as journal:
-        assert journal.trial(1).state is State.FAILED
-        assert journal.trial(1).cost > 0
+    assert stage.trial(1).state is State.FAILED
+    assert stage.trial(1).cost > 0
 
 
 async def test_an_unexpected_error_leaves_everything_safe(stage, golden):
@@ -225,8 +223,7 @@ async def test_an_unexpected_error_leaves_everything_safe(stage, golden):
         await stage.run(make_spec(), fail={"measure": JournalError("a defect of our own")})
     assert stage.rig.calls[-2:] == ["safe", "close"]
     await stage.run(make_spec(max_trials=1))
-    with stage.journal() as journal:
-        assert journal.trial(1).state is State.LOST
+    assert stage.trial(1).state is State.LOST
 
 
 async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
@@ -300,8 +297,7 @@ async def test_fault_42_an_unusable_proposal_is_replaced_by_safe_exploration(sta
     """Rejected, an alarm raised, the set tried least played inside its range; the policy's memory untouched."""
     spec = make_spec(max_trials=3, policy=Sometimes(bad=BAD[kind]))
     await stage.run(spec)
-    with stage.journal() as journal:
-        rows = journal.trials()
+    rows = stage.trials()
     assert [row.origin for row in rows] == ["policy", "rejected", "policy"]
     assert validate(rows[1].proposal, spec.problem) == []
     assert rows[1].policy_state is None
@@ -320,8 +316,7 @@ async def test_a_memory_that_cannot_be_kept_is_a_proposal_that_cannot_be_used(st
             return super().propose(problem_state, problem, history, rng)[0], state
 
     await stage.run(make_spec(max_trials=1, policy=Forgetful()))
-    with stage.journal() as journal:
-        assert journal.trial(1).origin == "rejected"
+    assert stage.trial(1).origin == "rejected"
 
 
 @pytest.mark.slow
@@ -343,8 +338,7 @@ async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden):
     broken = TenLines(cost="not a number")
     with golden.raises(PolicyError):
         await stage.run(make_spec(max_trials=None, policy=broken))
-    with stage.journal() as journal:
-        assert len(journal.trials()) == 4
+    assert len(stage.trials()) == 4
 
 
 async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage, golden):
@@ -369,8 +363,7 @@ async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(sta
     finally:
         release.set()
         ticking.cancel()
-    with stage.journal() as journal:
-        rows = journal.trials()
+    rows = stage.trials()
     assert [(row.origin, row.state) for row in rows] == [("timed-out", State.RECORDED)] * 2
     golden(rows[0].note)
     assert len(ticks) > 10
@@ -395,5 +388,4 @@ async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage, golden):
 async def test_fault_50_exploration_in_a_late_decision_s_place_has_no_limit(stage):
     """Whatever the limit, the fallback is waited for; a bare TimeoutError never ends a campaign."""
     await stage.run(make_spec(max_trials=2, decision_limit_s=0.0))
-    with stage.journal() as journal:
-        assert [(row.origin, row.state) for row in journal.trials()] == [("timed-out", State.RECORDED)] * 2
+    assert [(row.origin, row.state) for row in stage.trials()] == [("timed-out", State.RECORDED)] * 2

@@ -68,9 +68,8 @@ async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, go
     spec = watching(ACID, max_trials=None, max_failures=2)
     with golden.raises(DeviceError):
         await stage.run(spec, shows=reads(3.0), fail={"measure": measure, "safe": fine_again})
-    with stage.journal() as journal:
-        assert [row.state for row in journal.trials()] == [State.FAILED] * 3
-        golden(journal.trial(1).because)
+    assert [row.state for row in stage.trials()] == [State.FAILED] * 3
+    golden(stage.trial(1).because)
 
 
 @pytest.mark.parametrize(("budget", "trials"), [("0.15", 3), ("0.150001", 4), ("0.149999", 3)])
@@ -174,8 +173,7 @@ async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_tr
     result = await stage.run(make_spec(rig=rig, max_trials=9, policy=Dosing()))
     await asking
     assert (result.ending, result.trials, stage.world.count("control")) == ("stopped", 1, 1)
-    with stage.journal() as journal:
-        assert [row.state for row in journal.trials()] == [State.RECORDED, State.PROPOSED]
+    assert [row.state for row in stage.trials()] == [State.RECORDED, State.PROPOSED]
 
 
 async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):

@@ -46,3 +46,13 @@ def unit() -> ModbusUnit:
 def slow_rtu(peer, line, unit):
     """An RTU line to `unit` whose late answers are waited for."""
     return line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, unit.rtu).path}?baud=115200&quiet=0.4&echo=no")
+
+
+@pytest.fixture
+def broker(tmp_path):
+    """A broker that anybody may use; the test is skipped where there is no mosquitto."""
+    from tests.drivers.brokers import Broker
+
+    made = Broker(tmp_path)
+    yield made
+    made.close()

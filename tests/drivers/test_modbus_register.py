@@ -95,67 +95,45 @@ def test_the_broadcast_is_no_address_on_rtu(clock, url, golden):
             ModbusRegisterDriver.connect(options, wire)
 
 
-def test_a_raw_value_is_scaled(wire, memory):
-    """Value = raw x scale + offset, in the configured unit."""
-    memory.cells[(1, "input", 4)] = 0xFFFF - 249  # -250
-    reading = device(wire, unit="mM", read={**READ, "offset": 5.0}).read(soon())
-    assert (reading.value, reading.unit) == (2.5, "mM")
-
-
-@pytest.mark.parametrize("register", ["coil", "discrete"])
-def test_a_bit_reads_as_zero_or_one(wire, memory, register):
-    """Coils and discrete inputs can be sensors."""
-    made = device(wire, read={"register": register, "at": 4})
-    assert made.read(soon()).value == 0.0
-    memory.cells[(1, register, 4)] = 1
-    assert made.read(soon()).value == 1.0
-
-
-def test_a_bit_of_a_register_reads_as_zero_or_one(wire, memory):
-    """One bit of a status word is a value, the lowest being 0; an error code is one of the whole word."""
-    made = device(wire, read={"at": 4, "bit": 3, "error_codes": [65535]})
-    for word, value in ((0b1000, 1.0), (0b10111, 0.0)):
-        memory.cells[(1, "input", 4)] = word
-        assert made.read(soon()).value == value
-    memory.cells[(1, "input", 4)] = 65535
-    assert made.read(soon()).severity is Severity.INVALID
-
-
-def test_error_codes_of_64_bits_are_exact(wire, memory):
-    """The highest 64-bit number is told from its neighbour, which no double can tell."""
-    made = device(wire, read={"at": 4, "type": "uint64", "error_codes": [2**64 - 1]})
-    memory.cells |= {(1, "input", 4 + i): 0xFFFF for i in range(4)}
-    assert made.read(soon()).severity is Severity.INVALID
-    memory.cells[(1, "input", 7)] = 0xFFFE
-    assert made.read(soon()).valid
-
-
-@pytest.mark.parametrize("words", [(0x7FC0, 0), (0x7F80, 0), (0xFF80, 0)], ids=["NaN", "inf", "-inf"])
-def test_37_what_is_no_number_is_invalid(wire, memory, words):
-    """NaN and both infinities are INVALID with a NaN value."""
-    memory.cells |= {(1, "input", 4): words[0], (1, "input", 5): words[1]}
-    reading = device(wire, read=FLOAT).read(soon())
-    assert reading.severity is Severity.INVALID
-    assert math.isnan(reading.value)
+BIT = {"at": 4, "bit": 3, "error_codes": [65535]}
+WIDE = {"at": 4, "type": "uint64", "error_codes": [2**64 - 1]}
 
 
 @pytest.mark.parametrize(
-    ("kind", "word", "code"), [("int16", 0x8000, 0x8000), ("int16", 0xFFFF, -1), ("uint16", 0xFFFF, -1)]
+    ("read", "words", "value"),
+    [
+        ({**READ, "offset": 5.0}, [0xFFFF - 249], 2.5),  # -250 times 0.01
+        ({"register": "coil", "at": 4}, [0], 0.0),
+        ({"register": "coil", "at": 4}, [1], 1.0),
+        ({"register": "discrete", "at": 4}, [0], 0.0),
+        ({"register": "discrete", "at": 4}, [1], 1.0),
+        (BIT, [0b1000], 1.0),
+        (BIT, [0b10111], 0.0),
+        (BIT, [65535], None),  # an error code is one of the whole word
+        (WIDE, [0xFFFF] * 4, None),
+        (WIDE, [0xFFFF, 0xFFFF, 0xFFFF, 0xFFFE], 2.0**64),  # no double can tell it from the error code
+        (FLOAT, [0x7FC0, 0], None),
+        (FLOAT, [0x7F80, 0], None),
+        (FLOAT, [0xFF80, 0], None),
+        ({**READ, "error_codes": [32767]}, [32767], None),
+        ({**READ, "error_codes": [32767]}, [32766], 327.66),
+        ({**READ, "error_codes": [0x8000]}, [0x8000], None),  # with and without its sign
+        ({**READ, "error_codes": [-1]}, [0xFFFF], None),
+        ({**READ, "type": "uint16", "error_codes": [-1]}, [0xFFFF], None),
+    ],
 )
-def test_an_error_code_is_one_with_and_without_its_sign(wire, memory, kind, word, code):
-    """A manual's 8000h is -32768 as int16: it was a reading of -327.68."""
-    memory.cells[(1, "input", 4)] = word
-    reading = device(wire, read={**READ, "type": kind, "error_codes": [code]}).read(soon())
-    assert reading.severity is Severity.INVALID
+def test_37_what_is_no_number_is_invalid(wire, memory, read, words, value):
+    """Raw x scale + offset, in the configured unit; NaN, infinities and error codes are INVALID, with the value NaN."""
+    memory.cells |= {(1, read.get("register", "input"), 4 + i): word for i, word in enumerate(words)}
+    reading = device(wire, unit="mM", read=read).read(soon())
+    assert (reading.severity is Severity.INVALID, reading.unit) == (value is None, "mM")
+    assert math.isnan(reading.value) if value is None else reading.value == pytest.approx(value, rel=1e-15)
 
 
-def test_error_codes_are_invalid(wire, memory, golden):
-    """A raw value declared as an error code is INVALID and named; its neighbour is a value."""
-    made = device(wire, read={**READ, "error_codes": [32767]})
+def test_an_error_code_is_named(wire, memory, golden):
+    """A person can look it up in the manual."""
     memory.cells[(1, "input", 4)] = 32767
-    golden(made.read(soon()).detail)
-    memory.cells[(1, "input", 4)] = 32766
-    assert made.read(soon()).valid
+    golden(device(wire, read={**READ, "error_codes": [32767]}).read(soon()).detail)
 
 
 def test_a_negative_count_is_invalid(wire, memory):

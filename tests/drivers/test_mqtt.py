@@ -1,7 +1,5 @@
 """Plugs, sensors and meters behind Debian's mosquitto; each plug is a process of its own."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from rigctl.config.profiles import listed
@@ -9,17 +7,9 @@ from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.registry import Registry
 from rigctl_drivers.mqtt_device import MqttDriver
-from tests.drivers.brokers import Broker, options
+from tests.drivers.brokers import options
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def broker(tmp_path) -> Iterator[Broker]:
-    """A broker that anybody may use."""
-    made = Broker(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from tests import forked
-from tests.drivers.brokers import Broker, eventually
+from tests.drivers.brokers import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +33,6 @@ devices:
   water: {{driver: mqtt, bus: home, profile: esphome/value, name: node, item: water, unit: degC, max_age_s: 2}}
 safety: {{safe_state: {{lamp: off}}}}
 """
-
-
-@pytest.fixture
-def broker(tmp_path) -> Iterator[Broker]:
-    """A broker that anybody may use."""
-    made = Broker(tmp_path)
-    yield made
-    made.close()
 
 
 def rigctl(folder, *words, code=0) -> str:

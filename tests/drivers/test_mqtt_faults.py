@@ -27,14 +27,6 @@ RELAY = options("shelly/switch", name="relay", channel=0)
 
 
 @pytest.fixture
-def broker(tmp_path) -> Iterator[Broker]:
-    """A broker that anybody may use."""
-    made = Broker(tmp_path)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def there(broker) -> Iterator:
     """Make the device with these options on a line that is open: `there(HEATER)`."""
     lines = []

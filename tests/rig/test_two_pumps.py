@@ -89,36 +89,26 @@ async def world():
 # up and down -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_is_missing_says_which_pump(world):
-    """Below the setpoint the base doses, above it the acid, and the other one does nothing."""
-    below, above = world(start=5.5), world(start=6.5)
-    assert await below.ph().bring_to(6.0) == pytest.approx(6.0)
-    assert (below.started("up"), below.started("down")) == ([pytest.approx(10.0)], [])
-    assert await above.ph().bring_to(6.0) == pytest.approx(6.0)
-    assert (above.started("up"), above.started("down")) == ([], [pytest.approx(12.5)])
-
-
-async def test_within_the_tolerance_neither_doses(world):
-    """The dead band is the tolerance, on both sides."""
-    for start in (5.97, 6.03):
-        tank = world(start=start)
-        assert await tank.ph().bring_to(6.0) == pytest.approx(start)
-        assert tank.doses.rows == []
-
-
-async def test_a_little_too_far_is_not_taken_back(world):
-    """Past the setpoint by up to two tolerances is accepted as with one pump: the other must not chase it."""
-    tank = world(start=6.5, down=-0.045)
-    assert await tank.ph().bring_to(6.0) == pytest.approx(5.9375)
-    assert tank.started("up") == []
-
-
-async def test_far_too_far_is_taken_back_once(world):
-    """An acid twice as strong as told overshoots by half a pH; the base brings it back."""
-    tank = world(start=6.5, down=-0.08)
-    assert await tank.ph().bring_to(6.0) == pytest.approx(6.0)
-    assert tank.started("down") == [pytest.approx(12.5)]
-    assert tank.started("up") == [pytest.approx(10.0)]
+@pytest.mark.parametrize(
+    ("how", "ratio", "reached", "down", "up", "partner"),
+    [
+        ({"start": 5.5}, None, 6.0, [], [10.0], []),
+        ({"start": 6.5}, None, 6.0, [12.5], [], []),
+        ({"start": 5.97}, None, 5.97, [], [], []),  # the dead band is the tolerance, on both sides
+        ({"start": 6.03}, None, 6.03, [], [], []),
+        ({"start": 6.5, "down": -0.045}, None, 5.9375, [12.5], [], []),  # past it, yet not to be chased
+        ({"start": 6.5, "down": -0.08}, None, 6.0, [12.5], [10.0], []),  # far too far is taken back once
+        ({"start": 6.5}, 0.5, 6.0, [12.5], [], [6.25]),
+        ({"start": 7.0}, 2.0, 6.0, [10.0, 10.0, 5.0], [], [20.0, 20.0, 10.0]),  # a partner gives 20 mL at once at most
+    ],
+)
+async def test_what_is_missing_says_which_pump(world, how, ratio, reached, down, up, partner):
+    """Below the setpoint the base doses, above it the acid, and with every dose its partner in its ratio."""
+    tank = world(**how)
+    assert await tank.ph(ratio=ratio).bring_to(6.0) == pytest.approx(reached)
+    assert [tank.started(name) for name in ("down", "up", "partner")] == [
+        pytest.approx(ml) for ml in (down, up, partner)
+    ]
 
 
 async def test_the_pumps_do_not_chase_each_other(world, golden):
@@ -165,22 +155,6 @@ async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden):
 
 
 # in a ratio ------------------------------------------------------------------------------------------------------
-
-
-async def test_a_partner_doses_along_in_its_ratio(world):
-    """Of every dose toward the setpoint it gives half as much."""
-    tank = world(start=6.5)
-    assert await tank.ph(ratio=0.5).bring_to(6.0) == pytest.approx(6.0)
-    assert tank.started("down") == [pytest.approx(12.5)]
-    assert tank.started("partner") == [pytest.approx(6.25)]
-
-
-async def test_a_partners_cap_makes_all_doses_smaller(world):
-    """The partner may give 20 mL at once, twice as much as the acid: so 10 mL of acid, never another ratio."""
-    tank = world(start=7.0)
-    await tank.ph(ratio=2.0).bring_to(6.0)
-    assert tank.started("down") == [10.0, 10.0, pytest.approx(5.0)]
-    assert tank.started("partner") == [20.0, 20.0, pytest.approx(10.0)]
 
 
 @pytest.mark.parametrize("ratio", [0.54, 1.08])
@@ -234,17 +208,28 @@ async def test_a_partner_that_is_dead_beforehand_moves_nothing(world):
     assert tank.started("down") == []
 
 
-async def test_the_second_pump_dies_between(world, golden):
-    """The first has given its 20 mL when the second refuses: 0 mL are booked, it is told, nothing is repeated."""
+@pytest.mark.parametrize(
+    ("pump", "fault", "error", "gave_ml"),
+    [
+        ("partner", lambda pump: pump.fail("start_dose", DeviceFault("motor")), DeviceFault, 20.0),
+        ("down", lambda pump: pump.fail("start_dose", DeviceFault("motor")), DeviceFault, 0.0),
+        ("down", lambda pump: setattr(pump, "short", 0.5), ReadBackMismatch, 10.0),
+        ("down", lambda pump: setattr(pump, "endless", True), Tripped, None),
+    ],
+    ids=["the second dies", "the first dies", "the first falls short", "the first does not stop"],
+)
+async def test_a_pump_that_fails_leaves_the_next_unbegun(world, pump, fault, error, gave_ml, golden):
+    """What was given is booked, of the other 0 mL; nothing is repeated, and no ratio kept up by one half of it."""
     tank = world()
-    tank.pumps["partner"].fail("start_dose", DeviceFault("motor"))
-    with pytest.raises(DeviceFault):
+    fault(tank.pumps[pump])
+    with pytest.raises(error) as failed:
         await tank.act()
-    assert tank.booked() == {"down": ("DONE", 20.0), "partner": ("DONE", 0.0)}
-    assert (len(tank.started("down")), len(tank.started("partner"))) == (1, 0)
-    told = tank.alarms[-1]
-    assert told.severity is Severity.MAJOR
-    golden(told.message)
+    assert tank.started("partner") == []
+    assert tank.booked()["partner"] == ("DONE", 0.0)
+    if gave_ml is not None:
+        assert tank.booked()["down"] == ("DONE", gave_ml)
+        assert len(tank.started("down")) == (pump == "partner" or gave_ml > 0)
+        golden([failed.value, [(alarm.severity.name, alarm.message) for alarm in tank.alarms]])
 
 
 async def test_the_second_pump_falls_silent_between(world, golden):
@@ -266,37 +251,6 @@ async def test_the_second_pump_falls_silent_between(world, golden):
     assert tank.booked()["partner"] == ("UNKNOWN", 30.0)
     assert len(partner.started) == 1
     golden([a.message for a in tank.alarms])
-
-
-async def test_the_first_pump_dies_and_the_second_does_not_begin(world, golden):
-    """Its intent is settled as nothing: a ratio is not kept up by dosing one half of it."""
-    tank = world()
-    tank.pumps["down"].fail("start_dose", DeviceFault("motor"))
-    with pytest.raises(DeviceFault):
-        await tank.act()
-    assert tank.booked() == {"down": ("DONE", 0.0), "partner": ("DONE", 0.0)}
-    assert tank.started("partner") == []
-    golden(tank.alarms[-1].message)
-
-
-async def test_a_first_pump_that_falls_short_is_no_start_of_a_ratio(world, golden):
-    """Half of its volume: the second is not begun in some other proportion."""
-    tank = world()
-    tank.pumps["down"].short = 0.5
-    with golden.raises(ReadBackMismatch):
-        await tank.act()
-    assert tank.booked() == {"down": ("DONE", 10.0), "partner": ("DONE", 0.0)}
-    assert tank.started("partner") == []
-
-
-async def test_a_trip_between_leaves_the_second_unbegun(world):
-    """The guard's latch stands between the two, too."""
-    tank = world()
-    tank.pumps["down"].endless = True
-    with pytest.raises(Tripped):
-        await tank.act()
-    assert tank.started("partner") == []
-    assert tank.booked()["partner"] == ("DONE", 0.0)
 
 
 async def test_a_second_intent_that_cannot_be_written_moves_nothing(world):
