@@ -6,6 +6,7 @@ import pytest
 import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
+from rigctl.campaign import obstacles
 from tests.campaign.fakes import Stage
 from tests.campaign.records import SetClock, begun
 
@@ -39,3 +40,9 @@ def journal(tmp_path, clock):
     opened = begun(tmp_path, clock=clock)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def quick_roll_calls(monkeypatch):
+    """Roll calls follow each other at once."""
+    monkeypatch.setattr(obstacles, "ASK_S", 0.001)

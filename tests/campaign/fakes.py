@@ -14,6 +14,8 @@ from rigctl.campaign.decide import decide
 from rigctl.campaign.decider import Decider
 from rigctl.campaign.events import AlarmRaised, RigSeen
 from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.replay import replay
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros, to_units
@@ -430,3 +432,10 @@ def metered(journal, meter):
 def charged(journal, meter):
     """What the ledger says was used, in trials and beside them."""
     return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)
+
+
+def sound(stage, spec):
+    """The journal holds, and every decision comes out again from it alone."""
+    with stage.journal() as journal:
+        assert violations(journal) == ()
+        assert [t.differences for t in replay(journal, spec) if not t.agrees] == []

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from rigctl.campaign import carry, closing, control, obstacles, watch, watchman
+from rigctl.campaign import carry, closing, control, watch, watchman
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
 from rigctl.rig.conditions import Compare
@@ -15,13 +15,9 @@ from rigctl.rig.values import Measurement, RigGlance, SeenReading
 from tests.campaign.records import rows
 from tests.campaign.test_acts import phases, soon, watched
 
+pytestmark = pytest.mark.usefixtures("quick_roll_calls")
+
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Roll calls follow each other at once."""
-    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
 
 
 def watching(*interlocks, **changes):

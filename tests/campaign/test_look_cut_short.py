@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from rigctl.campaign import obstacles
 from rigctl.campaign.closing import DIED
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal
@@ -28,11 +27,7 @@ from tests.campaign.test_looking import left_behind, sound
 from tests.campaign.test_recover import copied, recovered
 from tests.campaign.test_verify import doctored
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Roll calls follow each other at once."""
-    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
+pytestmark = pytest.mark.usefixtures("quick_roll_calls")
 
 
 def watched(then="hold", **changes):

@@ -7,8 +7,6 @@ import pytest
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
-from rigctl.campaign.journal.invariants import violations
-from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, Looked, State, look_of, undecided
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import ALONE, History, Look
@@ -20,18 +18,21 @@ from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Measurement
 from tests.campaign.fake_looks import PREPARE_S
-from tests.campaign.fakes import INVALID, SETTLE_S, FakeClock, TenLines, ThreadDecider, charged, metered, open_journal
+from tests.campaign.fakes import (
+    INVALID,
+    SETTLE_S,
+    FakeClock,
+    TenLines,
+    ThreadDecider,
+    charged,
+    metered,
+    open_journal,
+    sound,
+)
 from tests.campaign.looking import Seeing, looking_spec
 from tests.campaign.records import STATES
 
 LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
-
-
-def sound(stage, spec):
-    """The journal holds, and every decision comes out again."""
-    with stage.journal() as journal:
-        assert violations(journal) == ()
-        assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
 
 
 async def test_fault_71_a_meter_that_is_gone_before_the_look_is_waited_for(stage):

@@ -9,9 +9,7 @@ import pytest
 
 from rigctl.campaign.acts import InService, OutOfService
 from rigctl.campaign.closing import SLEPT
-from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.production import for_production, production, said, told_by
-from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
@@ -19,7 +17,16 @@ from rigctl.core.operating.playing import remembered
 from rigctl.core.operating.policy import Operating
 from rigctl.errors import DeviceTimeout, JournalError, NoAnswer, PolicyError, UsageError
 from rigctl.rig.values import Measurement
-from tests.campaign.fakes import Stage, TenLines, ThreadDecider, make_space, make_spec, open_journal, unsynced
+from tests.campaign.fakes import (
+    Stage,
+    TenLines,
+    ThreadDecider,
+    make_space,
+    make_spec,
+    open_journal,
+    sound,
+    unsynced,
+)
 from tests.campaign.looking import looking_spec
 from tests.campaign.reaper import one_life
 
@@ -44,13 +51,6 @@ def seeing():
 def produced(spec, batches, **wish):
     """The same campaign, its rig run for production."""
     return for_production(spec, Operating(spec.policy, 0.05, spec.seed, **wish), batches)
-
-
-def sound(stage, spec):
-    """The journal holds, and every decision comes out again from it alone."""
-    with stage.journal() as journal:
-        assert violations(journal) == ()
-        assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from rigctl.campaign import awaiting, obstacles
+from rigctl.campaign import awaiting
 from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
@@ -16,11 +16,7 @@ from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, 
 from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """Roll calls follow each other at once."""
-    monkeypatch.setattr(obstacles, "ASK_S", 0.001)
+pytestmark = pytest.mark.usefixtures("quick_roll_calls")
 
 
 class HeldWhileDeciding(ThreadDecider):

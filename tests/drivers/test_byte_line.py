@@ -203,17 +203,13 @@ def test_a_port_opened_twice_names_ourselves(line, echo, golden):
         line(f"serial://{echo.path}").open()
 
 
-def test_a_missing_port_is_unavailable(line, tmp_path, golden):
-    """A port that does not exist is named, with where to look for the ones that do."""
+@pytest.mark.parametrize("made", [False, True], ids=["missing", "a file"])
+def test_what_is_no_port_is_unavailable(line, tmp_path, made, golden):
+    """It is named, with where to look for the ports that there are."""
+    if made:
+        (tmp_path / "port").write_text("no port")
     with golden.raises(PortUnavailable):
-        line(f"serial://{tmp_path}/nowhere").open()
-
-
-def test_a_file_is_no_port(line, tmp_path, golden):
-    """Something that is not a serial port is refused as such."""
-    (tmp_path / "file").write_text("no port")
-    with golden.raises(PortUnavailable):
-        line(f"serial://{tmp_path}/file").open()
+        line(f"serial://{tmp_path}/port").open()
 
 
 def test_a_relative_path_counts_from_here(line, echo, tmp_path, monkeypatch):

@@ -176,6 +176,12 @@ def test_25_stop_is_one_exchange(device, wire, pump):
     assert not device.dose_status(soon()).running
 
 
+def test_25_stop_needs_no_acquaintance(device, wire):
+    """A process that has just started stops the pump before it asks who is there."""
+    device.stop(soon())
+    assert wire.sent[0] == "X"
+
+
 @pytest.mark.parametrize("asks", [lambda d: d.dose_status(soon()).dispensed_ml, lambda d: d.total(soon()).value])
 def test_25_an_ok_that_follows_the_done_of_a_stop_answers_nothing_else(device, wire, pump, asks):
     """It is still on its way when the next question leaves: neither this answer nor the next is shifted by one."""

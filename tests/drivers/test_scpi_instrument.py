@@ -138,15 +138,6 @@ def test_it_says_whether_it_is_simulated(wire, instrument):
     assert camera(wire).simulated(soon())
 
 
-def test_errors_of_the_query_are_a_fault(wire, instrument, golden):
-    """An error queued by the measurement fails it with the instrument's own words."""
-    device = camera(wire)
-    device.read(soon())
-    instrument.errors = ['-222,"Data out of range"']
-    with golden.raises(DeviceFault):
-        device.read(soon())
-
-
 def test_a_query_the_instrument_does_not_know_is_a_fault(wire, golden):
     """A mistyped query gets no answer; the error queue says why, so the user reads that instead of a timeout."""
     with golden.raises(DeviceFault):

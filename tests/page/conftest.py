@@ -17,6 +17,7 @@ from rigctl.page.study import past, study_of, with_flips
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 from tests.fixtures import FINISHED, unpacked
+from tests.page.served import Answering, copied
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -33,6 +34,26 @@ def study(reader, loaded):
 def finished(tmp_path_factory):
     """State directory of a campaign of the greenhouse that has ended."""
     return unpacked(FINISHED, tmp_path_factory.mktemp("finished"))
+
+
+@pytest.fixture
+def state(finished, tmp_path):
+    """A copy of it that a test may change."""
+    return copied(finished, tmp_path / "state")
+
+
+@pytest.fixture
+def campaign(state):
+    """A process that answers for it."""
+    with Answering(state).running() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def shown(finished):
+    """Facts of the finished campaign, and what the model says of it."""
+    with told(finished) as (facts, campaign):
+        return facts, study(campaign.reader, campaign.loaded)
 
 
 @contextmanager

@@ -19,6 +19,15 @@ BASE = "http://127.0.0.1:8765"
 HOSTS = frozenset({"localhost", "127.0.0.1", "::1", "rig.example"})
 
 
+class Clock:
+    """Stands still unless told."""
+
+    now_s = 1000.0
+
+    def __call__(self):
+        return self.now_s
+
+
 class NoScholar:
     """Knows nothing of the model."""
 

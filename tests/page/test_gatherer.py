@@ -9,21 +9,7 @@ import psutil
 import pytest
 
 from rigctl.page.gatherer import PERIOD_S, SHARE, STILL_S, Gatherer, ProcessScholar
-from tests.page.served import copied
-
-
-@pytest.fixture
-def state(finished, tmp_path):
-    return copied(finished, tmp_path / "state")
-
-
-class Clock:
-    """Stands still unless told."""
-
-    now_s = 1000.0
-
-    def __call__(self):
-        return self.now_s
+from tests.page.served import Clock, copied
 
 
 class Counting:

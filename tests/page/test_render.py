@@ -11,7 +11,7 @@ from rigctl.page.render import SECTIONS, page, sections, series
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import make_decision, record_trial
-from tests.page.conftest import NOON, study, told
+from tests.page.conftest import NOON, told
 
 FIRST_VIEW = 150_000
 """Bytes of everything a first look needs."""
@@ -49,13 +49,6 @@ def outline(html):
     found.close()
     assert found.open == []
     return found
-
-
-@pytest.fixture(scope="module")
-def shown(finished):
-    """Facts of the finished campaign, and what the model says of it."""
-    with told(finished) as (facts, campaign):
-        return facts, study(campaign.reader, campaign.loaded)
 
 
 @pytest.mark.slow

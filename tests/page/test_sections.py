@@ -26,13 +26,6 @@ def text_of(html):
 
 
 @pytest.fixture(scope="module")
-def shown(finished):
-    """Facts of the finished campaign, and what the model says of it."""
-    with told(finished) as (facts, campaign):
-        return facts, study(campaign.reader, campaign.loaded)
-
-
-@pytest.fixture(scope="module")
 def halfway(tmp_path_factory):
     """A campaign whose process died in the middle of a trial."""
     left = unpacked(UNFINISHED, tmp_path_factory.mktemp("unfinished"))

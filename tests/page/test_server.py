@@ -7,19 +7,7 @@ import pytest
 from rigctl.campaign import control
 from rigctl.page.gatherer import SECRET
 from rigctl.page.render import SECTIONS
-from tests.page.served import Answering, asking, copied, log_in, token_for
-
-
-@pytest.fixture
-def state(finished, tmp_path):
-    return copied(finished, tmp_path / "state")
-
-
-@pytest.fixture
-def campaign(state):
-    with Answering(state).running() as running:
-        yield running
-
+from tests.page.served import asking, copied, log_in, token_for
 
 # reading ------------------------------------------------------------------------------------------------------------
 

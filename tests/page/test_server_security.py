@@ -3,20 +3,9 @@ import pytest
 from rigctl.page.access import FIRST_S
 from rigctl.page.door import hostname, is_loopback
 from rigctl.page.serving import ServedAt, check_place, names
-from tests.page.served import Answering, asking, copied, log_in, token_for
+from tests.page.served import asking, log_in, token_for
 
 ALL = "0.0.0.0"  # noqa: S104 - nothing is bound here
-
-
-@pytest.fixture
-def state(finished, tmp_path):
-    return copied(finished, tmp_path / "state")
-
-
-@pytest.fixture
-def campaign(state):
-    with Answering(state).running() as running:
-        yield running
 
 
 # names --------------------------------------------------------------------------------------------------------------

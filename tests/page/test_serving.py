@@ -15,15 +15,10 @@ from rigctl.page import door, serving
 from rigctl.page import server as page_server
 from rigctl.page.access import TokenFile
 from rigctl.page.serving import ServedAt, listening, server_of, url_of
-from tests.page.served import NoScholar, copied
+from tests.page.served import NoScholar
 
 WITHIN_S = 60.0
 """Wall seconds after which what a test waits for is taken not to come."""
-
-
-@pytest.fixture
-def state(finished, tmp_path):
-    return copied(finished, tmp_path / "state")
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import pytest
 
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page.access import FIRST_S, LONGEST_S, Throttle, TokenFile, listed
+from tests.page.served import Clock
 
 
 def test_a_token_is_told_once_and_kept_as_a_hash(tmp_path):
@@ -108,15 +109,6 @@ def test_a_new_file_stands_whole_or_not_at_all(tmp_path):
 
 
 # slowing ------------------------------------------------------------------------------------------------------------
-
-
-class Clock:
-    """Stands still unless told."""
-
-    now_s = 1000.0
-
-    def __call__(self):
-        return self.now_s
 
 
 def test_guessing_becomes_slower_and_slower():
