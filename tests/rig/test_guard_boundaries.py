@@ -114,7 +114,7 @@ async def test_checks_of_ones_own_see_the_whole_command_and_replace_the_usual_on
     seen = []
 
     def once(command, facts):
-        booked_ml = sum(booked.day_ml for booked in facts.booked)
+        booked_ml = sum(sum(booked.given_ml.values()) for booked in facts.booked)
         seen.append((command, booked_ml))
         return "again" if booked_ml else None
 
