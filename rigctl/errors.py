@@ -27,7 +27,7 @@ RigctlError                     exit 1
 ├── JournalError                         the journal cannot be used
 │   ├── JournalCorrupt                   its contents do not check out
 │   ├── JournalUnwritable                disk full or read-only: nothing may move
-│   │   └── JournalBusy                  another program holds its lock: the same, until it lets go
+│   │   └── JournalBusy                  another program holds its lock: the same, until it is released
 │   └── JournalVersion          exit 4   another version of rigctl wrote it
 └── Locked                      exit 4   another process holds this state directory, or drives one of its buses
 ```
@@ -327,7 +327,7 @@ class JournalUnwritable(JournalError):
 
 
 class JournalBusy(JournalUnwritable):
-    """Another program has held the journal's lock for too long, so nothing may move until it lets go."""
+    """Another program has held the journal lock too long; nothing may move until the lock is released."""
 
 
 class JournalVersion(JournalError):

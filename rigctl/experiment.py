@@ -183,7 +183,7 @@ class Experiment(experiment_file.Saved):
 
         Args:
             path: the file.
-            policy: decides instead of the saved one; needed where that one is not installed.
+            policy: replaces the saved policy; needed where that one is not installed.
 
         Raises:
             ExperimentFileError: the file is missing, damaged, or of another version.

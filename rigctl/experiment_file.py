@@ -78,7 +78,7 @@ def read(path: Path, policy: Policy | None = None) -> Saved:
 
     Args:
         path: the file that `write` has written.
-        policy: decides instead of the saved one; needed where that one is not installed.
+        policy: replaces the saved policy; needed where that one is not installed.
 
     Raises:
         ExperimentFileError: the file is missing, damaged, or of another version.

@@ -56,7 +56,7 @@ def need(module: str, extra: str = "bench") -> None:
     """Refuse to go on without a module that an extra of this distribution brings.
 
     Raises:
-        UsageError: it is not installed; says which extra brings it.
+        UsageError: it is not installed; names the extra that installs it.
     """
     if find_spec(module) is None:
         remedy = f"`pip install 'rigctl[{extra}]'` where rigctl is installed (with pipx: `pipx inject rigctl {module}`)"

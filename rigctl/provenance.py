@@ -1,4 +1,4 @@
-"""Which code it is that decides: results can only be compared, and decisions recomputed, as far as that is the same."""
+"""Version of the deciding code: results can be compared, and decisions recomputed, only within one version."""
 
 from __future__ import annotations
 

@@ -91,6 +91,14 @@ def settings(at: Mapping[str, Any], units: Mapping[str, str] | None = None) -> s
     return ", ".join(f"{shown_name(name, units)} = {shown_value(name, value, units)}" for name, value in at.items())
 
 
+def shown_way(control_set: Iterable[str], setpoints: Mapping[str, Any], units: Mapping[str, str] | None = None) -> str:
+    """Return what is controlled, and at what: `k+ph at k = 9.4 mM, ph = 5.6 pH`, `ph at 5.6 pH` or `nothing`."""
+    at = settings(setpoints, units)
+    if len(setpoints) == 1:
+        at = shown_value(*next(iter(setpoints.items())), units)
+    return f"{shown_set(control_set, units) or 'nothing'}{f' at {at}' if at else ''}"
+
+
 def plus_minus(mean: float, sd: float) -> str:
     """Two digits of the spread, and as many decimals of the mean: `3380 ± 310`, `11.24 ± 0.15`."""
     if not (isfinite(mean) and 1e-4 < sd < 1e6):

@@ -180,7 +180,7 @@ class ServiceManager:
         self._asked = 0
 
     def ready(self) -> None:
-        """Say that everything is safe and trials begin."""
+        """Report that everything is safe and trials are starting."""
         self._running = True
         self._tell("READY=1")
 

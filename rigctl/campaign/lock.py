@@ -318,7 +318,7 @@ def _take_file(held: ExitStack, name: str) -> int | None:
 
 
 def _listener(name: str) -> int:
-    """Ask the kernel who listens there; return 0 if it cannot be asked or the process lives in a container."""
+    """Ask the kernel who listens there; return 0 if the query fails or the process runs in a container."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end, suppress(OSError):
         end.setblocking(False)
         end.connect(f"\0{name}")

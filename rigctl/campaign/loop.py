@@ -72,7 +72,7 @@ class Runner(CampaignPart):
     before: int = 0
     """Trials before the first one of this process that do not count: all if it operates, else those cancelled."""
     let_down: frozenset[str] | None = None
-    """Devices that have let down the last trial; None: it was measured, and its readings say which."""
+    """Devices that failed in the last trial; None: the trial was measured, and its readings name the devices."""
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     report: SafeReport = field(default_factory=lambda: SafeReport(()))
@@ -203,7 +203,7 @@ class Runner(CampaignPart):
     # How it can end before its time ------------------------------------------------------------------------------
 
     async def _fail(self, error: Exception) -> TrialRow | None:
-        """Make everything safe and charge the trial that an instrument or a plug-in has let down."""
+        """Make everything safe and charge the trial in which an instrument or a plug-in failed."""
         text, detail = str(error), ""
         self.let_down = error.devices if isinstance(error, RigctlError) else frozenset()
         if not isinstance(error, RigctlError):
@@ -437,7 +437,7 @@ async def _believe_meters(runner: Runner, row: TrialRow) -> None:
 
 
 async def _blamed(runner: Runner, row: TrialRow | None) -> frozenset[str]:
-    """Return the devices that have let down the last trial."""
+    """Return the devices that failed in the last trial."""
     if runner.let_down is not None or row is None:
         return runner.let_down or frozenset()
     found = await runner.journal.call(unusable, runner.spec.rig, runner.spec.problem, row.trial)

@@ -142,7 +142,7 @@ def _unwritable(scene: Scene) -> Iterator[Obstacle]:
 
 def _missing(scene: Scene) -> Iterator[Obstacle]:
     for name, why in scene.missing.items():
-        clear = "what the campaign held for is mended"
+        clear = "the fault is cleared"
         yield Obstacle(("missing", name), "hold", f"{name}: {why}", clear, every_s=ASK_S, told=True)
 
 
@@ -162,8 +162,8 @@ def _watched(scene: Scene) -> Iterator[Obstacle]:
     """Wait also while an interlock cannot be judged: what it forbids may be so."""
     holding = "; ".join(map(str, scene.demanding("hold", "fail")))
     if holding or scene.lingers:
-        why = holding or "what the watch has found must stay away for a while"
-        yield Obstacle(("watch", ""), "hold", why, "what it held for is over")
+        why = holding or "the fault must stay away for a while"
+        yield Obstacle(("watch", ""), "hold", why, "the alarm is over")
     elif scene.unjudged:
         yield Obstacle(("unjudged", ""), "hold", "an interlock has no first reading yet", silent=True)
 

@@ -220,7 +220,7 @@ class Manual(CampaignPart):
             raise UsageError(f"{where}: {why}")
         against = self.objects() if asked.drives else ""
         if against:
-            raise UsageError(f"{where}: refused as long as this stands: {against}")
+            raise UsageError(f"{where}: refused until this is cleared: {against}")
 
     async def _carry_out(self, asked: HandOperation, who: str, why: str) -> Answer:
         what = asked.words
@@ -314,7 +314,7 @@ class Requests(CampaignPart):
 
     async def _pause(self, request: Request) -> Answer:
         if self.stop.pause:
-            raise UsageError(f"{self.stop.pause}; `rigctl resume` lets it go on")
+            raise UsageError(f"{self.stop.pause}; `rigctl resume` continues the campaign")
         now = request.arguments.get("now") is True
         self.stop.pause = paused_words(request.who, request.why)
         if now:

@@ -34,10 +34,10 @@ ENDINGS: Mapping[str, str] = MappingProxyType(
     {
         "budget": "the budget is spent",
         "finished": "no further trial is worth its cost",
-        "trials": "as many trials as asked for are done",
-        "stopped": "a person ended it",
-        "abandoned": "a person ended it in mid-trial",
-        "interlock": "the watch ended it",
+        "trials": "the requested number of trials is done",
+        "stopped": "stopped by a person",
+        "abandoned": "stopped by a person in mid-trial",
+        "interlock": "stopped by the watch",
     }
 )
 AGAIN = "`rigctl run`, or `rigctl operate` if that was in production,"

@@ -94,7 +94,7 @@ class Waiting:
         """Tell of what is waited for; it stands as long as its obstacle does, whatever else comes first."""
         stand = [o for o in found if o.told and (o.key in self._news or o in waited_for)]
         says = "everything is safe and waits"
-        self._news.are(Stands(*o.key, f"{says}: {o.why}", f"{o.clear}; the campaign goes on") for o in stand)
+        self._news.are(Stands(*o.key, f"{says}: {o.why}", f"{o.clear}; the campaign continues") for o in stand)
 
     def _is_silent(self, obstacle: Obstacle) -> bool:
         if obstacle.silent or obstacle.until_s is None or self.is_for(obstacle.key[0]):

@@ -48,7 +48,7 @@ def column_of(text: str, taken: Collection[str] = ()) -> str:
     name = name_of(text)
     if name in COLUMNS or name in taken:
         whose = "a column of every history" if name in COLUMNS else "in use already"
-        raise ValueError(f'got "{name}", which is {whose}; take another name')
+        raise ValueError(f'got "{name}", which is {whose}; choose another name')
     return name
 
 

@@ -1,4 +1,4 @@
-"""Configuration files that include others: one document, whose keys know in which file they stand.
+"""Merge a configuration file and its includes into one document that records the file of each key.
 
 Mappings are put together key by key, at any depth. What the including file says wins over what it includes, and a later
 file of a list over an earlier one; a list or a single value replaces what was there.

@@ -54,7 +54,7 @@ class Profile:
 
 
 def files(driver: type[Driver], folder: Path) -> Mapping[str, Path]:
-    """Return the profiles that a driver finds for a configuration in this folder; one's own go before those shipped."""
+    """Return the profiles that a driver finds for a configuration in this folder; the user's own come first."""
     folders = (driver.profiles, folder / FOLDER / driver.name)
     return {file.stem: file for where in folders if where is not None for file in sorted(where.glob("*.yaml"))}
 

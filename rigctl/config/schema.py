@@ -265,11 +265,11 @@ class DeviceSection(OpenSection):
     timeout: PositiveDuration = 2.0
     """Longest wait for one answer, wall time."""
     inventory: InventorySpec | None = None
-    """What is in a pump's bottle; default: nobody counts it."""
+    """Contents of a pump's bottle; default: not counted."""
     tubing: TubingSpec | None = None
-    """What a pump's tubing is good for; default: nobody counts it."""
+    """Life of a pump's tubing; default: not counted."""
     calibration: CalibrationSpec | None = None
-    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
+    """Calibration interval, and limits of a good calibration; default: never due."""
 
 
 class SafetySection(FileSection):

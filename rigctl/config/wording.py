@@ -43,7 +43,7 @@ def flag_meant(text: str) -> str:
 def no_name(value: object) -> Flaw:
     """Return what is wrong with what is no name, with the nearest that is one."""
     near = re.sub(r"[^A-Za-z0-9_-]+", "-", value).strip("-") if isinstance(value, str) else ""
-    allowed = "must begin with a letter from a to z and go on with such letters, digits, _ or -"
+    allowed = "must start with a letter (a to z) and contain only letters (a to z), digits, _ or -"
     return got(value, allowed, write(near) if near[:1].isalpha() else "")
 
 

@@ -41,7 +41,7 @@ def alarms(directory: Path) -> tuple[AlarmState, ...]:
 
 
 def unheeded(found: Sequence[AlarmState]) -> bool:
-    """Tell whether a warning, or worse, stands that nobody has acknowledged or shelved."""
+    """Tell whether a warning, or worse, is active and neither acknowledged nor shelved."""
     return any(a.condition == "stands" and a.severity >= Severity.MAJOR and a.shelf is None for a in found)
 
 
@@ -76,18 +76,18 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
     listed, now = found if every else pressing(found), datetime.now(UTC).astimezone()
     if not listed:
         left = f"; {counted(len(found), 'alarm')} settled, `rigctl alarm list --all` lists them" if found else ""
-        lines(console, [f"No alarm stands{left}."])
+        lines(console, [f"No active alarms{left}."])
         return
     columns = (
         ShownColumn("alarm", [str(a.alarm) for a in listed]),
         ShownColumn(
             "", [" ".join(SEVERITIES.get(a.severity.name, ("", a.severity.name.lower()))) for a in listed], left=True
         ),
-        ShownColumn("from", [a.source for a in listed], left=True),
+        ShownColumn("source", [a.source for a in listed], left=True),
         ShownColumn("since", [clock(a.since, now) for a in listed], left=True, spare=1),
         ShownColumn("times", [str(a.count) for a in listed], spare=2),
-        ShownColumn("is", [alarm_words(a, now) for a in listed], left=True),
-        ShownColumn("says", [a.message for a in listed], left=True),
+        ShownColumn("state", [alarm_words(a, now) for a in listed], left=True),
+        ShownColumn("message", [a.message for a in listed], left=True),
     )
     lines(console, table(columns, console.width))
 
@@ -125,7 +125,7 @@ def test(loaded: LoadedConfig) -> Mapping[str, Any]:
     spec = loaded.telling.notify
     if spec is None:
         where, remedy = f"{loaded.path}: notify", "`rigctl help be-told` shows how"
-        raise UsageError(Flaw("is missing", "must say who is told", remedy, where=where))
+        raise UsageError(Flaw("is missing", "must say who gets messages", remedy, where=where))
     sent: dict[str, str] = {}
     if spec.urls is not None:
         found: Parsed = parsed(spec.urls.lines())

@@ -180,6 +180,6 @@ def find_own_state(config: Path | None, state: Path | None) -> Path:
         if theirs != ours:
             raise UsageError(
                 f'{directory}: holds the campaign of rig "{theirs}", but {config} describes rig "{ours}"; nothing was '
-                "recorded. Leave --state or the configuration out, or give the one that belongs to the other"
+                "recorded. Give only --state or only the configuration, or two that belong together"
             )
     return directory

@@ -303,7 +303,7 @@ def _bought(told: Forecast, loaded: LoadedConfig) -> str:
     wall = ""
     if loaded.rig.speedup != 1:
         wall = f" of rig time, {lasting(told.days * 86400 / loaded.rig.speedup)} at this speed"
-    return f"{bought}; that takes {lasting(told.days * 86400)}{wall}."
+    return f"{bought}; running these trials takes {lasting(told.days * 86400)}{wall}."
 
 
 def plan_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:

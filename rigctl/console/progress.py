@@ -29,7 +29,7 @@ from rigctl.logs import logger
 from rigctl.page.shown import ShownLabels
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
-from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit, shown_value, words_of
+from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit, shown_value, shown_way, words_of
 
 LAST_TRIALS = 8
 
@@ -283,7 +283,7 @@ def state_line(board: Board) -> str:
     parts = [board.pausing, operating, f"{counted(now.trials, 'trial')}, {_spent(now)} spent"]
     if trial is not None:
         doses, readings = _doses(board, trial), readings_words(now.readings, board.labels.names)
-        control = f" control {shown_set(trial.control_set, board.labels.units)}" if trial.control_set else ""
+        control = f" controls {shown_set(trial.control_set, board.labels.units)}" if trial.control_set else ""
         parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
     return "; ".join(filter(None, parts))
@@ -372,7 +372,7 @@ def _money_bar(board: Board, width: int) -> RenderableType:
 
 def _spent(now: Status) -> str:
     own = f"{now.spent or 0.0:.2f} of {now.budget or 0.0:.2f} {now.currency}"
-    return own if now.operating is None else f"{now.operating.spent:.2f} {now.currency} for production beside {own}"
+    return own if now.operating is None else f"{now.operating.spent:.2f} {now.currency} for production, and {own}"
 
 
 def _recent(board: Board) -> tuple[ShownColumn, ...]:
@@ -403,10 +403,9 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             operating = "" if event.batches is None else f"operating, {events.batched(event.batches.count)} so far; "
             line = f"rig {event.rig}: {operating}{_spent(board.now)} spent{resumed}{lost}"
         case events.TrialProposed():
-            at = settings(event.setpoints, board.labels.units)
-            chosen = shown_set(event.control_set, board.labels.units)
+            way = shown_way(event.control_set, event.setpoints, board.labels.units)
             phase = phase_word(event.proposal.phase)
-            line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
+            line = f"trial {event.trial} {phase}: control {way}; {event.proposal.reason}"
         case events.TrialStep():
             line = _step_line(board, event)
         case events.TrialLooked():

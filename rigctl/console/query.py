@@ -71,11 +71,11 @@ def explained(
     came_of = what_came_of(campaign.reader, spec, row)
     unit, names = shown_unit(loaded.outcome_unit), loaded.problem.space.units
     if flips is not None:
-        lines += ("What would have changed the choice:",)
+        lines += ("Changes that would have led to another choice:",)
         lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit, names=names))
     if came_of is not None:
         told = aftermath.told(came_of, outcome=loaded.rig.outcome_label, unit=unit, currency=loaded.currency)
-        lines += ("What came of it:", *(f"  {line}" for line in told))
+        lines += ("Result:", *(f"  {line}" for line in told))
     return Explanation(row.trial, row.origin, lines, row.proposal, flips, came_of)
 
 

@@ -27,7 +27,7 @@ from rigctl.errors import counted
 from rigctl.page import study, words
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import ShownLabels
-from rigctl.text import plus_minus, settings, shown_name, shown_set
+from rigctl.text import plus_minus, settings, shown_name, shown_set, shown_way
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -118,22 +118,22 @@ def show(
     say = words.answer(labels, recommendation)
     if now is not None:
         lines(console, ("", *wrapped(_now(recommendation, say), width)), "bold")
-    lines(console, ("", *wrapped(f"From now on {say.headline()}", width)), "bold")
+    lines(console, ("", *wrapped(f"From now on, {say.headline()}", width)), "bold")
     if rule is not None and say.answer.run.kind == "rule":
         lines(console, _rule_lines(rule, labels, width))
         fixed = recommendation.choice
-        missing = f"control {shown_set(fixed.control_set, labels.units)} at {settings(fixed.setpoints, labels.units)}"
-        lines(console, wrapped(f"{INDENT}Where a reading is missing, {missing}.", width))
+        missing = shown_way(fixed.control_set, fixed.setpoints, labels.units)
+        lines(console, wrapped(f"{INDENT}If a reading is missing, control {missing}.", width))
     awaited = "" if recommendation.awaited is None else recommendation.awaited.told()
     said = filter(None, (*say.lines(), *held(recommendation.held, labels.units), note, awaited))
     lines(console, (part for line in said for part in wrapped(line, width)))
     listed = say.answer.ways if details else say.answer.named(MOST_WAYS)
     lines(console, ("", *table(_ways(say, listed, labels), width)))
     left_out = len(say.answer.ways) - len(listed)
-    more = f"{counted(left_out, 'more way')}, and what each" if left_out else "What each"
+    more = f"{counted(left_out, 'more way')}, and the value of each" if left_out else "Value of each"
     lines(console, wrapped(f"{INDENT}{words.INTERVAL}", width))
     if not details:
-        lines(console, wrapped(f"{INDENT}{more} is worth: rigctl recommend --details", width))
+        lines(console, wrapped(f"{INDENT}{more}: rigctl recommend --details", width))
     if details or technical:
         lines(console, ("", *_details(recommendation, labels, width, technical=technical)))
     if recommendation.front is not None:
@@ -145,7 +145,7 @@ def show(
 def _now(found: Recommendation, say: AnswerWords) -> str:
     """Say what to control at what was read just now."""
     now = found.now or found.choice
-    what = f"At these readings: control {shown_set(now.control_set, say.units)} at {settings(now.setpoints, say.units)}"
+    what = f"At these readings, control {shown_way(now.control_set, now.setpoints, say.units)}"
     if now == found.choice:
         return f"{what}, as without readings."
     cost = "" if now.cost_per_trial is None else f", {say.money(now.cost_per_trial)} per trial"
@@ -189,7 +189,7 @@ def _details(found: Recommendation, labels: ShownLabels, width: int, *, technica
         for line in words.of_looking(labels, found):
             yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
     if found.changes is not None:
-        yield f"What would change {'the fixed setting' if found.rule is not None else 'this'}:"
+        yield f"Changes that would lead to another {'fixed setting' if found.rule is not None else 'recommendation'}:"
         for line in shown(found.changes, currency=currency, unit=unit, names=labels.units):
             yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
@@ -228,8 +228,8 @@ def _front_lines(front: Front, labels: ShownLabels, width: int, *, limited: bool
         )
     columns.append(ShownColumn("at", [settings(p.setpoints, labels.units) for p in points], left=True))
     first, within = labels.outcome.label, ", within the limits" if limited else ""
-    best = "the settings tried that no other is expected to beat in every outcome"
-    yield from wrapped(f"Above only {first} counts{within}. Trade-off: {best}", width)
+    best = "settings tried that no other setting is expected to beat in every outcome"
+    yield from wrapped(f"The table above is for {first} alone{within}. Trade-off: {best}", width)
     yield from table(columns, width)
     reference = settings(dict(zip(units, front.reference, strict=True)), units)
     volumes = f"{number(front.hypervolume, 5)} expected, {number(front.measured_hypervolume, 5)} measured"

@@ -350,7 +350,7 @@ def import_(
         sure = made_sure(force=force, ask=not json)
         answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
     if dry_run:
-        return Answer(answer, [f"looks mistyped: {doubt}" for doubt in answer["doubts"]])
+        return Answer(answer, [f"mistyped? {doubt}" for doubt in answer["doubts"]])
     first, *more = answer["trials"]
     told = {"imported": f"trials {first} to {more[-1]}" if more else f"trial {first}"}
     told |= {name: answer[name] for name in ("spent", "budget")}

@@ -28,7 +28,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check", "help"),
     "Run a rig": ("run", "operate", "status", "serve", "pause", "resume", "stop", "safe"),
     "By hand": ("suggest", "ingest"),
-    "What came of it": ("recommend", "report"),
+    "Results": ("recommend", "report"),
     "About one thing": ("trial", "device", "alarm", "journal", "tools"),
 }
 """Verbs as `rigctl --help` groups them."""

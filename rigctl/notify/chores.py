@@ -123,16 +123,16 @@ def _awaited_words(facts: Facts, zone: tzinfo | None) -> list[str]:
 def _alarm_words(numbers: Numbers) -> str:
     first, open_ = worst(numbers.facts.alarms), pressing(numbers.facts.alarms)
     if first is None:
-        return "Alarms: none stands" + (f", {counted(len(open_), 'alarm')} to be acknowledged." if open_ else ".")
+        return "Alarms: none active" + (f", {counted(len(open_), 'alarm')} to be acknowledged." if open_ else ".")
     standing = sum(a.standing for a in numbers.facts.alarms)
     word = SEVERITIES.get(first.severity, "note")
-    return f"Alarms: {standing} standing, the worst a {word}: {first.source}: {first.message}."
+    return f"Alarms: {standing} active, the worst a {word}: {first.source}: {first.message}."
 
 
 def _end_words(facts: Facts) -> str:
     left, days = facts.money.trials_left, facts.money.days_left
     if left is None:
-        return "When it will end cannot be said yet."
+        return "The end cannot be estimated yet."
     few, many = left
     trials = counted(few, "trial") if few == many else f"{few} to {many} trials"
     if days is None:
@@ -295,19 +295,19 @@ def _campaign(numbers: Numbers) -> Iterator[Description]:
     measured = None if best is None else best.outcome
     yield "rigctl_trials", "Trials by state.", ("state",), [((s,), states[s]) for s in State]
     for name, help_, amount in (
-        ("rigctl_money_spent", "What the campaign has cost so far.", money.spent),
-        ("rigctl_money_budget", "What it may cost.", money.budget),
-        ("rigctl_money_production", "What batches for production have cost so far.", money.operated or None),
+        ("rigctl_money_spent", "Cost of the campaign so far.", money.spent),
+        ("rigctl_money_budget", "Budget of the campaign.", money.budget),
+        ("rigctl_money_production", "Cost of production batches so far.", money.operated or None),
     ):
         if amount is not None:
             yield name, help_, ("currency",), [((facts.labels.currency,), amount)]
     labels = ("outcome", "unit")
     yield "rigctl_best_outcome", "Best outcome measured so far.", labels, _one(measured, outcome.name, outcome.unit)
     by_severity = [((name,), standing[name]) for name in LEVELS]
-    yield "rigctl_alarms_standing", "Alarms whose cause has not gone, by severity.", ("severity",), by_severity
+    yield "rigctl_alarms_standing", "Active alarms, by severity.", ("severity",), by_severity
     yield "rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), _one(facts.unseen)
-    yield "rigctl_phase", "What the campaign does: 1 for that, else 0.", ("phase",), phases
-    yield _DOSED, "What pumps have given, by pump.", ("pump",), [((p,), ml) for p, ml in numbers.dosed_ml.items()]
+    yield "rigctl_phase", "State of the campaign: 1 for the current one, else 0.", ("phase",), phases
+    yield _DOSED, "Volume dispensed, by pump.", ("pump",), [((p,), ml) for p, ml in numbers.dosed_ml.items()]
 
 
 def _process(status: Status) -> Iterator[Description]:
@@ -319,8 +319,8 @@ def _process(status: Status) -> Iterator[Description]:
     read = {name: seen for name, seen in status.readings.items() if seen.value is not None}
     values = [sample for name, seen in read.items() for sample in _one(seen.value, name, seen.unit)]
     ages = [sample for name, seen in read.items() for sample in _one(seen.age_s, name)]
-    yield "rigctl_reading", "What the watch has read last.", ("name", "unit"), values
-    yield "rigctl_reading_age_seconds", "How old that is.", ("name",), ages
+    yield "rigctl_reading", "Last reading of the watch.", ("name", "unit"), values
+    yield "rigctl_reading_age_seconds", "Age of the last reading.", ("name",), ages
 
 
 def _host(numbers: Numbers) -> Iterator[Description]:

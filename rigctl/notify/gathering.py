@@ -221,7 +221,7 @@ class SignOfLife:
 def phase_words(phase: str, why: str) -> str:
     """Say what the campaign does."""
     known: Mapping[str, str] = {
-        "RUNNING": "the campaign goes on",
+        "RUNNING": "the campaign continues",
         "HOLDING": "the campaign holds, everything safe",
         "PAUSED": "the campaign is paused, everything safe",
         "WAITING": "the campaign waits",

@@ -119,7 +119,7 @@ class Notifier:
                 child = self._start(self._setup, self._hear)
                 self._serve(child)
             except OSError as error:
-                why = f"the process that tells people has ended, and is started anew ({error})"
+                why = f"the process that sends messages has ended, and is started again ({error})"
             else:
                 child.end(LAST_WORDS_S)
                 return
@@ -152,7 +152,7 @@ class Notifier:
             raise
 
     def _hear(self, trouble: str) -> None:
-        self._said = f"people cannot be told: {trouble}" if trouble else ""
+        self._said = f"messages cannot be sent: {trouble}" if trouble else ""
 
 
 class ChildProcess:

@@ -243,7 +243,7 @@ class NotifierLoop:
         made: list[str] = []
 
         def done(trouble: str) -> None:
-            self._put(self.words.of_day(made[0] if made else f"How the campaign stands cannot be said: {trouble}"))
+            self._put(self.words.of_day(made[0] if made else f"The campaign's state cannot be reported: {trouble}"))
 
         self.beside(lambda: made.append(self.summary(self.setup)), done)
 

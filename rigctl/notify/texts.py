@@ -25,14 +25,14 @@ SEVERITIES: Final[Mapping[Severity, str]] = {
     Severity.INVALID: "stop",
 }
 DOES: Final[Mapping[Action | Literal[""], str]] = {
-    "warn": "The campaign goes on.",
-    "fail": "The trial ends as failed, and everything is made safe. The campaign goes on.",
-    "hold": "Everything is made safe. The campaign waits until this is over, then goes on.",
+    "warn": "The campaign continues.",
+    "fail": "The trial ends as failed, and everything is made safe. The campaign continues.",
+    "hold": "Everything is made safe. The campaign waits until the fault is cleared, then continues.",
     "safe": "Everything is made safe, and the campaign ends.",
     "trip": "Everything is made safe and stays so until a person resets the trip.",
-    "": "It is looked at again and again until it is over.",
+    "": "The watch keeps checking until the alarm is over.",
 }
-ONCE: Final = "It is told once: nothing will say that it is over."
+ONCE: Final = "This alarm is reported once; no message will say that it is over."
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,10 @@ class Words:
 
     def of_start(self, trials: int, lost: int | None) -> Notice:
         """Return what is told when a campaign begins, or goes on."""
-        told = f"The campaign goes on after {counted(trials, 'trial')}." if trials else "The campaign begins."
+        told = f"The campaign continues after {counted(trials, 'trial')}." if trials else "The campaign begins."
         if lost is not None:
             told += f" Trial {lost} was under way when the last process died. It is charged, and not repeated."
-        return Notice(self._titled("runs"), f"{told} You will be told of what goes wrong.", "info")
+        return Notice(self._titled("runs"), f"{told} You will get a message if something goes wrong.", "info")
 
     def of_end(self, ending: str, reason: str, facts: str, *, safe: bool) -> Notice:
         """Return what is told when a campaign has ended; `facts` says what came of it."""
@@ -101,15 +101,15 @@ class Words:
 
     def of_silence(self, failed: str, *, started: bool) -> Notice:
         """Return what is told when the controller has gone: with an error, or without a word."""
-        what = "The controller has ended before its campaign had." if started else "The campaign could not be begun."
+        what = "The controller ended before its campaign." if started else "The campaign could not begin."
         if failed:
-            how = f"It says: {failed}"
-            state = "It has made everything safe, unless it says otherwise."
-            do = f"`rigctl status` says more. {AGAIN} goes on once this is mended."
+            how = f"The error: {failed}"
+            state = "Everything was made safe, unless the error says otherwise."
+            do = f"`rigctl status` says more. {AGAIN} continues once the fault is mended."
         else:
             how = "It was killed, it crashed, or the machine is going down."
-            state = "What was driven may still be driven, unless devices stop by themselves."
-            do = f"Go and look. `rigctl safe` makes everything safe, and {AGAIN} goes on."
+            state = "Actuators may still be driven, unless they stop by themselves."
+            do = f"Go and look. `rigctl safe` makes everything safe, and {AGAIN} continues."
         title = "the controller has ended" if started else "could not begin"
         return Notice(self._titled(title), f"{what} {how}\n\n{state}\n\n{do}", "failure")
 
@@ -133,11 +133,11 @@ class Words:
         head = f"{SEVERITIES.get(state.severity, 'note').upper()} {state.source}: {said}"
         if news.what == "over":
             return f"OVER {state.source}: {said}\n(since {self.time(state.since)}; over {self.time(state.until)})"
-        times = f", {counted(news.times, 'time')} since you were told last" if news.what == "again" else ""
-        back = " It was shelved, and is back." if news.what == "unshelved" else ""
+        times = f", {counted(news.times, 'time')} since the last message" if news.what == "again" else ""
+        back = " The alarm was shelved, and is back." if news.what == "unshelved" else ""
         does = DOES[state.action] if state.lasting else ONCE
-        does = f"It is over since {self.time(state.until)}." if state.until and state.lasting else does
-        often = " It comes and goes: you are told again in an hour at the earliest." if news.flaps else ""
+        does = f"Over since {self.time(state.until)}." if state.until and state.lasting else does
+        often = " The alarm is intermittent: the next message comes in an hour at the earliest." if news.flaps else ""
         return f"{head}\n(since {self.time(state.since)}{trial}{times})\n{does}{back}{often}"
 
 
@@ -152,7 +152,7 @@ def _trips(news: Sequence[NewsItem]) -> bool:
 
 def _to_do(news: Sequence[NewsItem]) -> str:
     if not news:
-        return "Nothing need be done. `rigctl alarm ack` says that you have seen it."
+        return "Nothing need be done. `rigctl alarm ack` acknowledges the alarm."
     if _trips(news):
         return "Find the cause, then `rigctl alarm reset-trip` and `rigctl run`."
-    return "`rigctl alarm list` shows what stands, and `rigctl alarm ack` says that you have seen it."
+    return "`rigctl alarm list` shows the active alarms, and `rigctl alarm ack` acknowledges one."

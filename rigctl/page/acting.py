@@ -80,7 +80,7 @@ class LoggedIn:
             return HTMLResponse(plain_page(f"You are logged in as {session.name}", [], form=form_html))
         if not await asyncio.to_thread(self._tokens.all):
             return HTMLResponse(plain_page("Log in", [NO_TOKENS]))
-        return HTMLResponse(plain_page("Log in", ["Whoever has a token may act on the campaign."], form=LOGIN_FORM))
+        return HTMLResponse(plain_page("Log in", ["Anyone with a token may act on the campaign."], form=LOGIN_FORM))
 
     async def login(self, request: Request) -> Response:
         """Begin a session for who has a token; slow those who guess."""
@@ -89,7 +89,7 @@ class LoggedIn:
         secret = (await form(request)).get("token", "").strip()
         token = await asyncio.to_thread(self._tokens.found, secret)
         if token is None:
-            wait_s, title = self.throttle.wait_s(), "That is no token of this campaign"
+            wait_s, title = self.throttle.wait_s(), "This is not a token of this campaign"
             if wait_s > 0:
                 text = "Wrong tokens came too fast. The right token is let in at once."
                 again = {"Retry-After": str(max(1, round(wait_s)))}

@@ -325,7 +325,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     if points:
         line = np.array(sorted(points))
         figure.steps(line[:, 0], line[:, 1], "best")
-    told = f"{counted(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
+    told = f"{counted(len(rows), 'trial')}; no other trial beats {len(kept)} of them in both outcomes"
     return figure.markup(f"{first.label} against {second.label}", told)
 
 

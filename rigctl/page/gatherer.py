@@ -1,8 +1,8 @@
 """Gathers what the page shows, once for all readers, in a thread beside the server's loop.
 
-Nothing is gathered while nobody looks. A look costs what has changed since the last one; the next one follows after at
-least nine times as long, so that however large the journal, the page takes at most a tenth of a processor. What needs
-the model is worked out by a process of its own, and shown when it is there.
+No data are collected while there is no viewer. A look costs what has changed since the last one; the next one follows
+after at least nine times as long, so that however large the journal, the page takes at most a tenth of a processor.
+What needs the model is worked out by a process of its own, and shown when it is there.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class Gatherer:
             return Shown(before.version, trouble=str(error), file=file)
         except Exception as error:  # noqa: BLE001 - a mistake of ours, or a plug-in's; the next look may do better
             logger("rigctl.page").error("the journal cannot be shown", exc_info=True)
-            trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not concerned."
+            trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not affected."
             return Shown(before.version, trouble=trouble, file=file)
 
     def _facts(self, status: Status | None, before: Facts | None, log_of: int | None = None) -> Facts:
@@ -235,7 +235,7 @@ class Gatherer:
             try:
                 self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))
             except Exception:  # noqa: BLE001 - the page goes on with what it showed before
-                logger("rigctl.page").error("what the model says cannot be shown", exc_info=True)
+                logger("rigctl.page").error("the model's answer cannot be shown", exc_info=True)
 
 
 # What needs the model, in a process of its own ------------------------------------------------------------------------
@@ -270,9 +270,9 @@ class ProcessScholar:
                 yield self._last
         except (RigctlError, BrokenProcessPool) as error:
             log, why = logger("rigctl.page"), str(error)
-            log.warning("what the model says is not shown", error=why)
+            log.warning("the model's answer is not shown", error=why)
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake; the rest of the page is shown without it
-            logger("rigctl.page").warning("what the model says is not shown", exc_info=True)
+            logger("rigctl.page").warning("the model's answer is not shown", exc_info=True)
             why = f"{type(error).__name__}: {error}"
         else:
             return

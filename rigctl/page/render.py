@@ -17,7 +17,7 @@ from rigctl.page.figures import Tracks, series
 from rigctl.page.manual import slug
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
-from rigctl.text import joined, lasting, settings, shown_name, shown_set
+from rigctl.text import joined, lasting, shown_name, shown_set, shown_way
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -93,7 +93,7 @@ def environment() -> Environment:
         joined=joined,
         shown_name=shown_name,
         lasting=lasting,
-        settings=settings,
+        shown_way=shown_way,
     )
     return found
 
@@ -217,12 +217,12 @@ _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] 
         "now": ("Now", _now),
         "course": ("Trend", _course),
         "trial": ("Trial", _trial),
-        "advice": ("What to run from now on", _advice),
+        "advice": ("Recommendation", _advice),
         "money": ("Money", _money),
         "why": ("Why this control set", _why),
         "awaited": ("Outcomes awaited", lambda facts, *_: {} if facts.awaited else None),
         "readings": ("Readings", _readings),
-        "model": ("What the model expects", _model),
+        "model": ("Model prediction", _model),
         "front": ("Trade-off", _front),
         "instruments": ("Instruments", lambda facts, *_: {} if facts.instruments else None),
         "log": ("Log", _log),

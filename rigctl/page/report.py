@@ -40,8 +40,8 @@ MOST = 40
 """Lines of a list; what is left out is counted."""
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "RECORDED": "gave an outcome",
-        "AWAITING": "gave no outcome yet",
+        "RECORDED": "with an outcome",
+        "AWAITING": "still without an outcome",
         "FAILED": "failed",
         "ABANDONED": "broken off by a person or a signal",
         "LOST": "lost when the process died",
@@ -91,7 +91,7 @@ class SetSum:
     control_set: tuple[str, ...]
     trials: int
     recorded: int
-    """Trials that gave an outcome."""
+    """Trials with an outcome."""
     amount: float
     """Currency units."""
     each: float | None
@@ -249,7 +249,7 @@ def _ways(say: AnswerWords) -> Picture:
     run, ways, (rows, axis) = say.answer.run, say.answer.ways, figures.ways(say)
     names = [words.way_label(say, w, " + ") for w in ways]
     parts = [_row(name, i, row) for i, (name, row) in enumerate(zip((*names, ""), (*rows, axis), strict=True))]
-    title = f"Expected {say.outcome} of each way of running"
+    title = f"Expected {say.outcome} of each way to run"
     return Picture(
         "ways",
         "ways",

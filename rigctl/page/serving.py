@@ -68,19 +68,19 @@ def check_place(place: ServedAt, *, acts: bool = True) -> str:
     if is_loopback(place.host):
         return ""
     if not acts:
-        return f"--host {place.host}: whoever reaches this machine can read all cards. Nothing is encrypted on the way"
+        return f"--host {place.host}: anyone who reaches this machine can read all cards. Nothing is encrypted"
     if not TokenFile(place.directory).all():
         raise UsageError(
             Flaw(
                 "other machines could reach the page there, and nobody has a token yet",
-                remedy="`rigctl tools token create NAME` makes one first. Or leave --host out: then only this machine "
-                "can",
+                remedy="Create a token first: `rigctl tools token create NAME`. Or leave --host out: then only this "
+                "machine can reach it",
                 where=f"--host {place.host}",
             )
         )
     return (
-        f"--host {place.host}: other machines can read the page, and whoever has a token can act. It is NOT "
-        "encrypted: whoever shares the network can read along, tokens too. Better leave --host out and put a reverse "
+        f"--host {place.host}: other machines can read the page, and anyone with a token can act. It is NOT "
+        "encrypted: anyone on the network can read along, tokens too. Better leave --host out and put a reverse "
         f"proxy with TLS in front, e.g. `caddy reverse-proxy --from rig.example --to 127.0.0.1:{place.port}` with "
         "`rigctl serve --allow-host rig.example`"
     )

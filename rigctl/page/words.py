@@ -19,11 +19,11 @@ from rigctl.text import in_full, joined, plus_minus, shown_name, shown_set, show
 
 STILL: Mapping[str, str] = MappingProxyType(
     {
-        "not running": f"Nobody looks after the rig. {AGAIN} makes everything safe first, then goes on.",
+        "not running": f"Nothing watches the rig now. {AGAIN} makes everything safe first, then continues.",
         "tripped": "Everything was made safe and stays so until a person resets the trip.",
-        "holding": "Everything was made safe and stays so until this is in order again.",
+        "holding": "Everything was made safe and stays so until the fault is cleared.",
         "paused": "Everything was made safe; no trial begins until a person resumes.",
-        "waiting": "Everything was made safe; no trial begins meanwhile.",
+        "waiting": "Everything was made safe; the next trial begins after the wait.",
         "starting": "Everything is made safe first.",
     }
 )
@@ -61,12 +61,12 @@ def between(low: float, high: float, unit: str = "") -> str:
 
 
 def alarm_words(alarm: AlarmState, now: datetime) -> str:
-    """Say how an alarm stands, and who has seen or shelved it."""
+    """Say whether an alarm is active, and who has acknowledged or shelved it."""
     words = {
-        "stands": "stands" if alarm.lasting else "seen by nobody",
-        "acknowledged": f"stands, seen by {alarm.acknowledged}",
-        "over": "over, seen by nobody",
-        "settled": f"seen by {alarm.acknowledged}" if alarm.acknowledged else "over",
+        "stands": "active" if alarm.lasting else "not acknowledged",
+        "acknowledged": f"active, acknowledged by {alarm.acknowledged}",
+        "over": "over, not acknowledged",
+        "settled": f"over, acknowledged by {alarm.acknowledged}" if alarm.acknowledged else "over",
     }[alarm.condition]
     if alarm.shelf is None:
         return words
@@ -99,10 +99,10 @@ def clock(utc: str, now: datetime) -> str:
 def as_of(facts: Facts, study: Study | None) -> str:
     """Say which trials a study knows, where there are more; empty where it knows all."""
     behind = 0 if study is None else facts.behind(study)
-    return "" if study is None or behind <= 0 else f"by the first {counted(study.trials, 'trial')}"
+    return "" if study is None or behind <= 0 else f"from the first {counted(study.trials, 'trial')}"
 
 
-INTERVAL = "Intervals hold the mean outcome of many trials, not that of a single one."
+INTERVAL = "Intervals are for the mean outcome of many trials, not for a single trial."
 WAYS: Mapping[str, str] = MappingProxyType(
     {"rule": "the rule", "nothing": "control nothing", "today": "today's practice"}
 )
@@ -209,7 +209,7 @@ def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], s
         return f"{said}."
     today = say.answer.run
     if frozenset(today.control_set) == frozenset(chosen.control_set):
-        return f"{said}; it is also what would be run today."
+        return f"{said}, as today's recommendation."
     difference = band[1] - today.expected
     side = "above" if difference >= 0 else "below"
-    return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
+    return f"{said}, {number(abs(difference), 2)} {side} today's recommendation."

@@ -285,7 +285,8 @@ async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> 
     What is let go by a setpoint holds that; one beyond the range stands for none.
 
     Raises:
-        ReadBackMismatch: it holds what nobody here has sent, and no step from there is allowed; nothing was driven.
+        ReadBackMismatch: the device holds a value that this program did not send, and no step from that value is
+                allowed; nothing was driven.
         GarbledReply: its variable cannot be read; nothing was driven.
     """
     state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]

@@ -125,7 +125,7 @@ class InventorySpec(Section):
 
 @dataclass(frozen=True, slots=True)
 class TubingSpec(Section):
-    """A pump's tubing, whose mL are counted since `rigctl device replaced PUMP tubing`."""
+    """A pump's tubing, with the mL pumped since `rigctl device replaced PUMP tubing`."""
 
     replace_after_ml: PositiveVolume
     """An alarm is raised when it has seen so much."""
@@ -148,7 +148,7 @@ class CalibrationSpec(Section):
 
 @dataclass(frozen=True, slots=True)
 class CareSpec:
-    """What runs out, wears out or has to be calibrated at one device; None: nobody counts it."""
+    """Supplies, wear and calibration of one device; None: not counted."""
 
     inventory: InventorySpec | None = None
     tubing: TubingSpec | None = None
@@ -308,7 +308,7 @@ class OutcomeSpec(SensorRules):
     after_s: PositiveDuration | None = None
     """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
     within_s: PositiveDuration | None = None
-    """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
+    """Time after the rig's part for the outcome; then the trial is closed without it. Default 7 d, or twice `after`."""
     then: Literal["go-on", "hold"] = "go-on"
     """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
     pending: Annotated[Whole, Ge(1), Le(1000)] = 16
@@ -411,7 +411,7 @@ class LookSpec(Section):
 
 @dataclass(frozen=True, slots=True)
 class TrialTiming(Section):
-    """What happens in every trial."""
+    """Steps of every trial."""
 
     settle_s: Duration
     """Time between imposing the setpoints and measuring."""

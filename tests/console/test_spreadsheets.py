@@ -112,13 +112,16 @@ KINDS = (
     Kind("the average is left out", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), flags=said(totals="skip")),
     Kind("total and deviation", xlsx({"T": [*SHEET, ["Total:", "", "", 0.75, ""], ["SD", 3, 6, 0.2, ""]]}), None),
     Kind("a sum without a word", last_row(199.5, 86.25, 165.5, 0.75, ""), None),
-    Kind("a mean without a word, kept", last_row(66.5, 28.75, 55.17, 0.375, "proof"), 4, flags=said(totals="keep")),
+    Kind(
+        "means without a label, kept",
+        last_row(66.5, 28.75, 55.17, 0.375, "proof"),
+        4,
+        flags=said(totals="keep"),
+    ),
     Kind("a trial in the middle of the others", last_row(66.5, 28.75, 61, 0.5, "proof"), 4),
     Kind("a hidden row", xlsx({"T": SHEET}, hidden=[3]), None),
     Kind("the hidden row is taken in", xlsx({"T": SHEET}, hidden=[3]), flags=said(hidden="keep")),
-    Kind(
-        "the hidden row is left out, ods", ods({"T": SHEET}, hidden=[3]), 2, name="old.ods", flags=said(hidden="skip")
-    ),
+    Kind("ods: the hidden row is skipped", ods({"T": SHEET}, hidden=[3]), 2, name="old.ods", flags=said(hidden="skip")),
     # numbers that are none
     Kind(
         "below the limit, about, a range",

@@ -86,7 +86,7 @@ def test_the_page_in_a_browser(tmp_path, axe):
         # who has no token does nothing
         driver.get(f"{url}login")
         log_in(driver, "rigctl-wrong")
-        wait_until(lambda: "no token of this campaign" in driver.page_source, "word of the wrong token")
+        wait_until(lambda: "not a token of this campaign" in driver.page_source, "word of the wrong token")
         assert violations(driver, axe) == []
         wait_until(lambda: "wrong token" in ask(state, "export", "--records", "acts"), "the audit of it")
         complained = [c for c in complaints(driver) if "403" not in c]

@@ -265,7 +265,7 @@ def _check_holds(connection: sqlite3.Connection, clear_for_s: float) -> None:
     held_since_s = 0.0  # a pause in between does not make what was found stand again
     for (start, phase, why, since_s), (after, following, said, at_s) in pairwise([(0, "RUNNING", "", 0.0), *rows]):
         held_since_s = at_s if phase == "RUNNING" or start != after else held_since_s
-        over = said == "what it held for is over" and (start, phase) == (after, "HOLDING") and following != phase
+        over = said == "the alarm is over" and (start, phase) == (after, "HOLDING") and following != phase
         if over and at_s - held_since_s < 0.5 * clear_for_s and not any(since_s <= t <= at_s for t in tended):
             raise Violation(f"it goes on {at_s - held_since_s:.1f} s after it began to hold for {why}")
 

@@ -1,4 +1,4 @@
-"""A paper as data: its experiments as grids, the budgets it was judged at, and its claims, in a YAML file beside this.
+"""A paper's experiments (as grids), evaluation budgets and claims, from the YAML file next to this module.
 
 `grids` are read like a grid file of anybody's (docs/bench.md); `quick` forms are for a first look and for continuous
 integration: the same code on a few cells. What was ambiguous, and how it was decided: docs/papers.md.

@@ -1,4 +1,4 @@
-"""The bench's functions on the unit cube, to be maximised (algorithms, section 5).
+"""Benchmark functions on the unit cube, to be maximised (algorithms, section 5).
 
 Each says what it is as a plain formula (`f`) and, apart from that, as a sum of products (`terms`), from which
 true values of settings are computed; tests hold one against the other.

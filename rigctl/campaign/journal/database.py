@@ -66,7 +66,7 @@ def guarded(path: Path) -> Iterator[None]:
             raise corrupt(path, "there is no end to what is read in it" if endless else str(error)) from error
         if code in _BUSY:
             raise JournalBusy(
-                f"{path}: another program holds its lock ({error}), so nothing may move until it lets go; "
+                f"{path}: another program holds its lock ({error}), so nothing may move until the lock is released; "
                 f"`fuser {path}` shows which"
             ) from error
         if code in _UNWRITABLE:

@@ -82,7 +82,7 @@ class PeopleBook(Book):
         """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
 
         Raises:
-            JournalError: there is no such trial, or it is under way.
+            JournalError: the trial does not exist or is under way.
         """
         with transaction(self._connection):
             if not self._ask("SELECT 1 FROM events WHERE trial = ?", trial):
@@ -188,7 +188,7 @@ class AlarmBook(Book):
         self.key(alarm)
         shelving = verb == "shelve"
         argument = shelved_words(alarm, seconds) if shelving else f"alarm {alarm}"
-        outcome = "nobody is told of it until then" if shelving else "people are told of it again"
+        outcome = "not reported until then" if shelving else "reported again"
         with transaction(self._connection):
             self._act(verb, who, argument, why, outcome, alarm=alarm, seconds=seconds if shelving else None)
         return f"{argument}: {outcome}"

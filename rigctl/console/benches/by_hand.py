@@ -400,7 +400,7 @@ def _beyond(variable: Variable, value: float, low: float, high: float, name: str
     side, unit = ("above" if value > high else "below"), f" {variable.unit}".rstrip()
     likely = [v for v in (value / 10, value / 100, value / 1000, value * 10) if low <= v <= high]
     meant = f"; was {likely[0]:g} meant?" if likely else ""
-    return f"{name}: {value:g}{unit} is {far:.3g}{unit} {side} its range of {low:g} to {high:g}{meant}"
+    return f"{name}: {value:g}{unit} is {far:.3g}{unit} {side} the range of {low:g} to {high:g}{unit}{meant}"
 
 
 def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:

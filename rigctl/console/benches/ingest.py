@@ -94,7 +94,7 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
         members, values, setpoints = entry["control_set"], entry.get("values", {}), entry.get("setpoints", {})
         named = isinstance(members, list) and all(isinstance(m, str) for m in members)
         if not named or not isinstance(values, dict) or not isinstance(setpoints, dict):
-            raise UsageError(f"{where}: control_set must be a list of names, values and setpoints objects")
+            raise UsageError(f"{where}: control_set must be a list of names; values and setpoints must be objects")
         cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry.get("cost"))
         known = {name: str(entry.get(name) or "") for name in SAID}
         said.append((where, members, {**cells, **_more(loaded, f"{where}: setpoints", setpoints, known)}))

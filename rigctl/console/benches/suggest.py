@@ -78,7 +78,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
     if source.is_file() and not _may_be_journal(source):
-        raise UsageError(f"--history {source}: is neither a .csv file nor a journal; give one, or a state directory")
+        raise UsageError(f"--history {source}: must be a .csv file, a journal or a state directory")
     with open_reader(source) as reader:
         # a control set may be gone from the configuration since
         try:

@@ -32,7 +32,10 @@ QUESTIONS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
     "totals": ("looks like a total or average", {"skip": "leaves it out", "keep": "takes it in as a trial"}),
     "inexact": (
         "is no single number",
-        {"number": "takes the limit, or the middle of a range", "skip": "leaves the row out"},
+        {
+            "number": "takes its limit, or the middle of its range, as the value",
+            "skip": "leaves the row out",
+        },
     ),
     "no-outcome": (
         "stands in place of an outcome",

@@ -172,7 +172,7 @@ class Valuing:
     candidates: Settings
     surroundings: Neighbourhood
     attained: float
-    """The best mean among the settings played, standardised."""
+    """Best standardised mean of the settings tried."""
     guessed: Mapping[int, float]
     """What a trial of the control sets that were never metered may cost, currency units."""
 

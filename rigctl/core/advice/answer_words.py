@@ -1,6 +1,6 @@
 """The answer in words: one headline, why, how sure, and what to try next.
 
-Behind it stand the setting against leaving all alone, doubts, and what each variable does.
+Details follow: the fixed setting against references, doubtful trials, and the effect of each variable.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from rigctl.core.advice.doubts import Doubt
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.advice.rules.saying import told_gain
 from rigctl.core.advice.worth import Lesson, Reference
-from rigctl.text import Names, ends, in_full, percent, set_members, settings, shown_name, shown_set, written
+from rigctl.text import Names, ends, in_full, percent, set_members, shown_name, shown_set, shown_way, written
 
 FEW = 3
 """With so many trials or fewer, their number says why a way is not known well."""
 
 
 def limits_of(way: WayToRun, names: Mapping[str, str]) -> str:
-    """Write the limits: `roughness at most 3.2 um`."""
+    """Write the limits, e.g. `roughness at most 3.2 um`."""
     return " and ".join(k.label(names) for k in way.kept)
 
 
@@ -47,22 +47,21 @@ class AnswerWords:
         if not run.within:
             return f"nothing can be recommended: no setting keeps {limits_of(run, self.units)} likely enough."
         if run.kind == "rule":
-            return "read the variables before each trial, and set what the first line that fits says:"
-        at = f" at {settings(run.setpoints, self.units)}" if run.setpoints else ""
-        return f"control {shown_set(run.control_set, self.units) or 'nothing'}{at}."
+            return "read the variables before each trial, then set the first line that fits:"
+        return f"control {shown_way(run.control_set, run.setpoints, self.units)}."
 
     def in_short(self) -> str:
         """Say what to run, what that gives and what it costs, in one sentence."""
         run = self.answer.run
         if not run.within:
-            return f"From now on {self.headline()}"
+            return f"From now on, {self.headline()}"
         price = "" if run.cost is None else f", {self.money(run.cost)} per trial"
         what = (
             "run the rule"
             if run.kind == "rule"
             else f"control {shown_set(run.control_set, self.units, ' + ') or 'nothing'}"
         )
-        return f"From now on {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
+        return f"From now on, {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
 
     def why(self) -> str:
         """Give the reason, in one sentence."""
@@ -93,12 +92,12 @@ class AnswerWords:
                 which = f"trial {certain.trial}" if certain.trial else "a trial from before the campaign"
                 return f"Not sure: this rests on {which} alone. Repeat that trial."
             case "never at this setting":
-                return "Not sure: no trial was at this setting yet. Run one there."
+                return "Not sure: no trial has run at this setting yet. Run one there."
             case "try next":
                 return ""
             case "over a limit":
-                at = f"{shown_set(run.control_set, self.units) or 'nothing'} at {settings(run.setpoints, self.units)}"
-                return f"The likeliest is control of {at}: {kept(run)}. Trials near that setting tell more."
+                way = shown_way(run.control_set, run.setpoints, self.units)
+                return f"Most likely to keep the limit: control {way}, in {kept(run)}. Run more trials near it."
         rival = certain.rival or run
         reach = self.amount(rival.high if self.answer.maximise else rival.low)
         verb = "may earn as much" if run.net is not None else "may be as good"
@@ -221,7 +220,7 @@ def advise(found: Recommendation, say: AnswerWords) -> tuple[Advice, ...]:
             _reference(reference, shown_set(found.choice.control_set, say.units), say)
             for reference in found.worth.references
         ),
-        Advice("What controlling each variable does:", tuple(_lesson(one, say) for one in found.worth.lessons)),
+        Advice("Effect of controlling each variable:", tuple(_lesson(one, say) for one in found.worth.lessons)),
     )
 
 
@@ -239,7 +238,7 @@ def _doubt(d: Doubt, say: AnswerWords) -> str:
     said = f"{who} gave {say.amount(d.outcome)}; the other trials predict {say.amount(d.expected)} for it."
     if d.control_set is None or d.setpoints is None:
         return f"{said} It is not counted."
-    way = f"{shown_set(d.control_set, say.units)} at {settings(d.setpoints, say.units)}"
+    way = shown_way(d.control_set, d.setpoints, say.units)
     if d.counted:
         return f"{said} The recommendation rests on it alone: without it, it would be {way}. Repeat it to be sure."
     return f"{said} It is not counted. If it is true, {way} may be better. Repeat it to be sure."
@@ -252,8 +251,8 @@ def _reference(r: Reference, label: str, say: AnswerWords) -> Advice:
     if not r.trials:
         lines.append("No trial was run like that, so this is the model's estimate.")
     if r.seen < LITTLE:
-        lines.append(f"There are hardly any data: trials tell {r.seen:.0%} of what such a trial would do.")
-    return Advice(f"Against {head}, where {say.outcome} is expected at {span}:", tuple(lines))
+        lines.append(f"This is mostly a guess: trials cover {r.seen:.0%} of the conditions of such a trial.")
+    return Advice(f"Compared with {head} ({say.outcome} {span}):", tuple(lines))
 
 
 def _lesson(found: Lesson, say: AnswerWords) -> str:

@@ -177,9 +177,9 @@ class Pairs:
     times: FloatArray
     """(n,), trial numbers."""
     first: FloatArray
-    """(n,), the outcome's readings."""
+    """Readings of the outcome, (n,)."""
     second: FloatArray
-    """(n,), the other sensor's, in the same unit."""
+    """Readings of the other sensor, (n,), in the same unit."""
 
 
 def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> str:

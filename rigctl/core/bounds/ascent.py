@@ -203,7 +203,7 @@ Objective = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 """(points (b, d), which of the starts they belong to (b,)) -> (values (b,), gradients (b, d))."""
 
 SUFFICIENT = 1e-4
-"""Armijo's share of the predicted increase that a step must achieve."""
+"""Armijo constant: the share of the predicted increase that a step must achieve."""
 LONGEST = 1.0
 """Longest step in any variable, lengthscales: beyond it the quadratic model says nothing."""
 FIRST = 0.5

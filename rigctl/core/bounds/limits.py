@@ -37,7 +37,7 @@ UNTRIED = -1.0
 """Where no trial was, limits must be likely enough to be kept if outcomes are so many standard deviations better than
 expected: of all settings that a model takes for good ones, those it is wrong about are the best."""
 EVERYWHERE = 256
-"""Settings of the whole range of a control set that are looked at first..."""
+"""Settings examined first, over the whole range of a control set..."""
 TRIALS = 64
 """... besides those of so many trials, the ones that are expected to be the best."""
 REACHES = (0.3, 0.1, 0.03, 0.01)

@@ -181,7 +181,7 @@ def log_prior(name: PriorName, d: int) -> LogPrior:
 
 @dataclass(frozen=True, eq=False)
 class LogPosterior:
-    """Judge theta, (d + 2,), by what the data say and by the prior."""
+    """Score theta, (d + 2,), by likelihood and prior."""
 
     likelihood: LogLikelihood
     prior: LogPrior

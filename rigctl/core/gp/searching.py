@@ -61,7 +61,7 @@ class Sought:
             y: (n,), own units; standardised as `initial` says.
             initial: a starting point.
             previous: another, from the last fit.
-            prior: which they are learned under.
+            prior: of the hyper-parameters.
             noise: (n, 2), as in `History.noise`; None: all outcomes are alike.
         """
         rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))

@@ -12,7 +12,7 @@ from rigctl.text import decimals_for, ends, in_full, shown_name, shown_set, show
 
 ANY, ELSE = "at any reading", "otherwise"
 LITTLE = 0.005
-"""A smaller share of what looking gains is not spoken of."""
+"""A smaller share of the gain from looking is not spoken of."""
 TOGETHER = 5
 """Variables in one sentence."""
 
@@ -70,9 +70,9 @@ def worth(rule: Rule, units: Mapping[str, str], *, unit: str, currency: str) -> 
         )
         yield f"Costs aside, {found} the best fixed setting."
     else:
-        yield "No reading calls for anything else than the fixed setting."
+        yield "No reading calls for another setting than the fixed one."
     for more in _given_up(rule, decimals, unit, currency):
-        yield f"The best at every single reading would be {more}."
+        yield f"Choosing the best setting for each single reading would be {more}."
 
 
 def told_gain(gain: Gain, decimals: int, unit: str) -> str:
@@ -90,7 +90,7 @@ def _given_up(rule: Rule, decimals: int, unit: str, currency: str) -> Iterator[s
     if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
         yield "no better"
     elif rule.loss > 0 and float(lost):
-        share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
+        share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of the gain from looking"
         yield f"better by {f'{lost} {unit}'.rstrip()}{share}"
     if rule.full_cost is not None and rule.cost_per_trial is not None:
         less = rule.cost_per_trial - rule.full_cost
