@@ -58,7 +58,7 @@ SAYS = (
     "than the best fixed setting (ca+k).",
     "Costs aside, the best rule is better by 0.12 to 0.42",
     "would be better by 0.05",
-    "20% of what looking gains",
+    "20% of the gain from looking",
     "by this share: ph 97%, ca not known yet.",
 )
 READ = (
@@ -131,7 +131,7 @@ def test_page_and_report_show_rule_and_reading(finished):  # noqa: F811  # the f
     for html in (page["why"], whole):
         rows = [plain(row).strip() for row in re.findall(r"<tr>.*?</tr>", html, flags=re.DOTALL)]
         assert [told for told in READS if not any(all(part in row for part in told) for row in rows)] == []
-        assert f"Read before trial {facts.why.trial} was decided" in plain(html)
+        assert f"Readings taken before trial {facts.why.trial} was decided" in plain(html)
     assert "ooking first" not in sections(facts, found.study)["advice"]
     assert "Read before" not in sections(replace(facts, why=replace(facts.why, reads=())), study)["why"]
     assert isinstance(found, Report)
