@@ -189,8 +189,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="kill") as temporary:
         home = options.keep or Path(temporary)
         while tally.kills < options.kills:
+            known = len(tally.disagreements)
             one_campaign(home / f"campaign-{tally.campaigns}", tally, options.kills, chance)
-            sys.stderr.write(f"{tally.kills} kills, {len(tally.disagreements)} disagreements\n")
+            said = (f"{tally.kills} kills, {len(tally.disagreements)} disagreements", *tally.disagreements[known:])
+            sys.stderr.write("".join(f"{line}\n" for line in said))
     sys.stdout.write(json.dumps(vars(tally) | {"wall_s": round(time.monotonic() - started_s, 1)}, indent=2) + "\n")
     return 1 if tally.disagreements else 0
 
