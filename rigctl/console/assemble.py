@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import control
-from rigctl.campaign.acts import Act, Care
 from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.reader import FILE_NAME
@@ -28,6 +27,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 
 if TYPE_CHECKING:
+    from rigctl.campaign.acts import Act
     from rigctl.campaign.daemon import RigFactory
 
 ANSWER_S: Final = 60.0
@@ -115,6 +115,8 @@ def perform(act: Act, directory: Path, config: Path | None = None) -> Mapping[st
         RigctlError: the campaign that runs here refuses, or does not answer.
         JournalError: the journal cannot be used.
     """
+    from rigctl.campaign.acts import Care  # noqa: PLC0415 - acts, for who only looks of no use
+
     act = replace(act, who=act.who or this_person())
     about = {act.about: getattr(act, act.about)}
     if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
