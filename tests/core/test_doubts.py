@@ -90,8 +90,9 @@ def test_the_tolerance_is_not_counted_from_a_false_outcome(problem):
     assert found.choice.control_set == before.choice.control_set
 
 
-def test_a_false_outcome_is_played_again_once_before_the_money_is_gone(problem):
-    """The policy tries the setting that it would make the best, and is then done with it."""
+@pytest.mark.parametrize(("true", "repeated"), [(False, [37]), (True, [37, 38])])
+def test_an_outcome_in_doubt_is_played_again_before_the_money_is_gone(problem, true, repeated):
+    """The policy tries the setting that it would make the best, once more if it is as good again, and then knows."""
     policy, state, rows = LikelyMaximisers(), None, good_trials(0)
     rows.append(played(37, ELSEWHERE, FALSE))
     again = []
@@ -100,9 +101,10 @@ def test_a_false_outcome_is_played_again_once_before_the_money_is_gone(problem):
         proposal, state = next_proposal(policy, state, problem, History.of(rows), trial_rng(0, trial))
         again.append(np.allclose(proposal.setting, ELSEWHERE) if proposal.control_set == 2 else False)
         x = proposal.setting if proposal.control_set == 2 else AT
-        rows.append(played(trial, x, float(response(x))))
-    assert sum(again) == 1
-    assert state["repeated"] == [37]
+        rows.append(played(trial, x, FALSE if true and again[-1] else float(response(x))))
+    assert again[: len(repeated)] == [True] * len(repeated)
+    assert (36 in fit_history(problem, History.of(rows)).posterior.left_out) != true
+    assert state["repeated"] == repeated
 
 
 @pytest.mark.parametrize("seed", slow_beyond(2, range(6)))
