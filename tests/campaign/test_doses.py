@@ -41,7 +41,7 @@ def doses(journal, clock):
 def test_room_comes_24_hours_after_the_dose_that_takes_it(doses, clock, now_s, volume_ml, from_s):
     """With a cap of 10 mL: now if it fits, else when the oldest doses that stand in its way leave the window."""
     clock.at_s = now_s
-    assert doses.room_at_s(["pump"], volume_ml, 10.0) == from_s
+    assert doses.room_at_s(["pump"], volume_ml, 10.0, 86_400.0) == from_s
 
 
 def test_a_dose_counts_from_its_second_on(doses):
@@ -54,7 +54,7 @@ def test_pumps_of_a_tank_count_together_in_every_span(doses, clock):
     """An hour's cap of 105 mL of both pumps has room for 2 mL once the 6 of the first are an hour old."""
     clock.at_s = 4_000.0
     both = ["pump", "other"]
-    assert doses.room_at_s(["idle"], 10.0, 10.0) == 4_000.0
+    assert doses.room_at_s(["idle"], 10.0, 10.0, 86_400.0) == 4_000.0
     assert doses.room_at_s(both, 2.0, 105.0, 3600.0) == 4_600.0
     assert doses.room_at_s(both, 100.0, 105.0, 3600.0) == 5_100.0
     assert (doses.given_ml(both, -math.inf), doses.given_ml(both, None)) == (109.0, 0.0)

@@ -99,7 +99,7 @@ async def test_what_is_not_confirmed_safe_is_tried_again_and_logged_every_minute
 
     monkeypatch.setattr(safe_file, "moment", moment)
     monkeypatch.setattr(safe_file, "time", SimpleNamespace(monotonic=lambda: clock.now_s))
-    monkeypatch.setattr(safe_file, "structlog", SimpleNamespace(get_logger=lambda _: log))
+    monkeypatch.setattr(safe_file, "logger", lambda _: log)
     assert (await until_confirmed(safe, left, news, lambda: False, what="it stays")).ok
     assert pauses == [1.0, 2.0, 4.0, 8.0, *[10.0] * 12]
     assert logged_s == [65.0, 125.0]
