@@ -19,8 +19,8 @@ import pytest
 from tests import forked
 
 FORK = multiprocessing.get_context("fork")
-MOST = 6
-"""Processes that are started unless a number is given."""
+MOST = 4
+"""Processes that are started unless a number is given: more need more memory than they save time."""
 File = Sequence[int]
 """Places of a file's tests among all that are collected."""
 
@@ -35,12 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def processes(config: pytest.Config) -> int:
     """Return how many are asked for.
 
-    By default there are twice as many as processors: for a third of its time a test waits, and a further one is cheap.
+    By default there is one more than processors: for a third of its time a test waits.
     """
     if config.option.usepdb:
         return 0
     asked: int | None = config.option.processes
-    return min(MOST, 2 * (os.cpu_count() or 1)) if asked is None else asked
+    return min(MOST, (os.cpu_count() or 1) + 1) if asked is None else asked
 
 
 @pytest.hookimpl(tryfirst=True)
