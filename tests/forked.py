@@ -130,7 +130,7 @@ def end() -> None:
 
 
 @cache
-def import_all_of(program: str) -> None:
+def _import_all_of(program: str) -> None:
     gc.disable()
     for place in (program, "rigctl_drivers") if program == "rigctl" else (program,):
         package = importlib.import_module(place)
@@ -165,7 +165,7 @@ def _next_begun(asked: socket.socket) -> Mapping[str, Any]:
                 if not message:
                     sys.exit(0)
                 request = json.loads(message)
-                import_all_of(request["module"])
+                _import_all_of(request["module"])
                 status = socket.socket(fileno=files[3])
                 pid = os.fork()
                 if not pid:

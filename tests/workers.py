@@ -53,7 +53,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     if number < 2 or session.testsfailed or session.config.option.collectonly:
         return None
     forked.parent()  # of what all of them start
-    forked.import_all_of("rigctl")  # once for all of them
     terminal = session.config.pluginmanager.getplugin("terminalreporter")
     if terminal:
         terminal.showfspath = False  # files take turns
