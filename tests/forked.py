@@ -64,7 +64,7 @@ class Forked(subprocess.Popen[Any]):
         given = [number if number != -1 else usual for usual, number in enumerate((streams[0], streams[3], streams[5]))]
         self._status, theirs = socket.socketpair()
         with theirs:
-            socket.send_fds(parent()[1], [json.dumps(request).encode()], [*given, theirs.fileno()])
+            socket.send_fds(_parent()[1], [json.dumps(request).encode()], [*given, theirs.fileno()])
         (self.pid,) = NUMBER.unpack(self._status.recv(NUMBER.size))
         self._child_created = True
         self._close_pipe_fds(*streams)  # type: ignore[attr-defined]
@@ -106,7 +106,7 @@ def run(words: Sequence[object], *, within_s: float = 180.0, **options: Any) -> 
 
 
 @cache  # one for each process that runs tests; it ends with that one
-def parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Return the process that is forked, and the way to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
@@ -122,11 +122,11 @@ def parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
 
 def end() -> None:
     """End the process that is forked, if there is one, so that what all of them took counts as taken by the tests."""
-    if parent.cache_info().currsize:
-        process, asked = parent()
+    if _parent.cache_info().currsize:
+        process, asked = _parent()
         asked.close()
         process.wait()
-        parent.cache_clear()
+        _parent.cache_clear()
 
 
 @cache

@@ -2,11 +2,15 @@
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import testing
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from rigctl.console.cli import app
@@ -78,6 +82,14 @@ class Bench:
     def write(self, name: str, text: str) -> str:
         (self.folder / name).write_text(text, encoding="utf-8")
         return name
+
+
+@pytest.fixture(autouse=True, scope="session")
+def verbs_are_built_once() -> Iterator[None]:
+    """A process builds them once; the runner would do so for each call, which takes longer than most verbs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(testing, "_get_command", cache(get_command))
+        yield
 
 
 @pytest.fixture
