@@ -96,7 +96,7 @@ def test_wrong_answers_are_explained_and_asked_again(terminal, tmp_path):
     """A wrong answer to each question, then a right one: the file holds what was said last."""
     t = terminal()
     for question, wrong, told, right in (
-        ("Its name", "a+b", "must begin with a letter", "growth"),
+        ("Its name", "a+b", "must start with a letter", "growth"),
         ("Its unit", "furlongs/fortnite", "known unit", "cm2/day"),
         ("maximise or minimise", "big", "must be maximise or minimise", ""),
         ("be content with", "plenty", "must be a number", "300"),

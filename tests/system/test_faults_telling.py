@@ -38,7 +38,7 @@ def test_fault_46_who_is_told_hangs_and_what_tells_is_killed(sim, stack, tmp_pat
         family = psutil.Process(run.process.pid)
         shown = [" ".join(process.cmdline()) for process in (family, *family.children(recursive=True))]
         teller.send_signal(signal.SIGKILL)
-        anew = "SELECT 1 FROM alarms WHERE source = 'telling' AND message LIKE '%started anew%' AND action = 'warn'"
+        anew = "SELECT 1 FROM alarms WHERE source = 'telling' AND message LIKE '%started again%' AND action = 'warn'"
         run.until(lambda: run.rows(anew), "an alarm")
         before = run.count("RECORDED")
         run.until(lambda: run.count("RECORDED") > before + 3, "trials")
