@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -43,10 +42,9 @@ class Dear(Stage):
             return
         while used < DEAR_KWH:
             looks = self.rig.calls.count("meters")
-            with suppress(TimeoutError):  # nobody has to look
-                async with asyncio.timeout(20.0):
-                    while self.rig.calls.count("meters") == looks:  # noqa: ASYNC110 - nobody sets an event
-                        await asyncio.sleep(0)
+            async with asyncio.timeout(20.0):  # a mistake if nobody looks
+                while self.rig.calls.count("meters") == looks:  # noqa: ASYNC110 - nobody sets an event
+                    await asyncio.sleep(0)
             self.world.do("time", s=60.0)
             self.world.do("energy", kwh=BETWEEN_KWH)
             used += BETWEEN_KWH
@@ -92,7 +90,6 @@ async def test_with_max_per_trial_it_ends_there_and_its_control_set_is_left(dear
     assert {row.control_set for row in rows if row.state is State.RECORDED} == {("a",)}
 
 
-@pytest.mark.slow
 async def test_a_trial_that_is_broken_off_is_made_safe_first_and_charged_by_its_meters(dear):
     """Safe, then charged to the last reading, nothing estimated; one dose, one alarm, no failure; the next goes on."""
     result = await dear.run(campaign(ceiling=1.0, max_trials=4))
@@ -123,7 +120,7 @@ async def test_a_meter_that_cannot_be_read_meanwhile_breaks_nothing_off(dear):
         return reading if len(seen) <= 3 else replace(reading, severity=Severity.INVALID, value=math.nan)
 
     await dear.run(campaign(ceiling=1.0, max_trials=2), counters={"power": counter})
-    assert not [a for a in dear.alarms() if a.kind == "too dear"]
+    assert not {"too dear", "cost not watched"} & {a.kind for a in dear.alarms()}
 
 
 async def test_nobody_is_left_to_believe_that_a_trial_is_watched_when_it_is_not(dear, monkeypatch):
