@@ -114,7 +114,7 @@ class Titration:
         doses, unanswered = 0, 0
         while (volume_ml := side.volume_ml(setpoint - reading)) is not None:
             if doses >= side.spec.max_doses:
-                self._give_up(reading, setpoint, f"still off after {counted(side.spec.max_doses, 'dose')}")
+                self._give_up(side, reading, setpoint, f"still off after {counted(side.spec.max_doses, 'dose')}")
             await self.evidence.weigh(side.pump.name, side.spec.sensor)
             dispensed_ml = (await self.dispenser.dispense_together(side.act(volume_ml)))[0]
             doses += 1
@@ -124,11 +124,11 @@ class Titration:
             unanswered = 0 if await self._responded(side, reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
                 silent = counted(unanswered, "dose")
-                self._give_up(reading, setpoint, f"no response to {silent}; check pump, stock and probe")
+                self._give_up(side, reading, setpoint, f"no response to {silent}; check pump, stock and probe")
             back = self._side(setpoint - reading)
             if back.pump is not side.pump and abs(setpoint - reading) > OVERSHOOT * side.spec.tolerance:
                 if turned:
-                    self._give_up(reading, setpoint, "past it again, and the two pumps would chase each other")
+                    self._give_up(side, reading, setpoint, "past it again, and the two pumps would chase each other")
                 side, doses, unanswered, turned = back, 0, 0, True
         return self._accepted(reading, setpoint, dosed=doses > 0)
 
@@ -164,11 +164,11 @@ class Titration:
         if abs(setpoint - reading) > OVERSHOOT * spec.tolerance:
             treated = None if dosed or len(self.sides) > 1 else spec.treatment
             longer = "" if treated is None else f"; {treated} may have to be on for longer before it (treat)"
-            self._give_up(reading, setpoint, f"past the setpoint, and no dose brings it back{longer}")
+            self._give_up(self.sides[0], reading, setpoint, f"past the setpoint, and no dose brings it back{longer}")
         return reading
 
-    def _give_up(self, reading: float, setpoint: float, why: str) -> NoReturn:
-        unit, spec, pump = self.probe.handle.device.unit, self.sides[0].spec, self.sides[0].pump
+    def _give_up(self, side: Side, reading: float, setpoint: float, why: str) -> NoReturn:
+        unit, spec, pump = self.probe.handle.device.unit, side.spec, side.pump
         message = (
             f"{self.probe.name}: {spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
             f"within {spec.tolerance:g}: {why}"

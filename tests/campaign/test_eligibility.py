@@ -191,7 +191,7 @@ def test_days_and_millilitres_are_told_to_programs_rounded():
     """Days to a hundredth, the time to the next calibration among them; volumes to a microlitre."""
     known = {
         "pump": DeviceState(left_ml=120.12345, dose_ml=20.0, tubing_ml=0.00049),
-        "a_probe": DeviceState(calibrated_ago_s=3.123 * DAY_S),
+        "a_probe": DeviceState(calibrated_ago_s=3.1150001 * DAY_S),
     }
     pump, probe = to_json(make_rig_spec(care=CARE), known)
     assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)

@@ -138,18 +138,20 @@ async def test_each_pump_has_its_own_caps(world):
 
 
 async def test_the_number_of_doses_is_bounded_for_each(world, golden):
-    """A weak base gives up after its own number of doses."""
+    """A weak base gives up after its own number of doses, and the base pump is blamed, not the acid's."""
     tank = world(start=5.0, up=0.015)
-    with golden.raises(ReadBackMismatch):
+    with golden.raises(ReadBackMismatch) as caught:
         await tank.ph(max_doses=2).bring_to(6.9)
     assert len(tank.started("up")) == 2
+    assert (caught.value.devices, tank.alarms[-1].source) == ({"up", "probe"}, "up")
 
 
 async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden):
-    """An empty base canister is held against the base pump, not the acid's."""
+    """An empty base canister is held against the base pump, not the acid's; so is the trial that fails of it."""
     tank = world(start=5.5, up=0.0)
-    with golden.raises(ReadBackMismatch):
+    with golden.raises(ReadBackMismatch) as caught:
         await tank.ph().bring_to(6.0)
+    assert (caught.value.devices, tank.alarms[-1].source) == ({"up", "probe"}, "up")
     assert (await tank.doses.unanswered("up", "probe")).doses == 2
     assert (await tank.doses.unanswered("down", "probe")).doses == 0
 
