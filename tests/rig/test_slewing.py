@@ -132,6 +132,16 @@ async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed, golden):
     assert bench.valve.applied == [31.0]
 
 
+async def test_after_a_release_nobody_knows_where_it_stands(bench, slewed, golden):
+    """The process moves it now, so where it was sent last is no place to take a step from."""
+    guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
+    guard.stands_at("b_valve", 28.0)
+    await guard.release(valve)
+    bench.clock.sleep(60.0)
+    with golden.raises(GuardRefused):
+        await guard.apply(valve, 31.0)
+
+
 async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(bench, slewed, golden):
     """It may have moved or not, so the next step is none until somebody has read it back."""
     guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
@@ -145,14 +155,17 @@ async def test_after_a_command_without_an_answer_nobody_knows_where_it_stands(be
         await guard.apply(valve, 32.0)
 
 
-async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed, golden):
-    """It restarted between two steps and has let go, or another hand is at it: the next step would be a jump."""
+@pytest.mark.parametrize("now", [None, 0.6])
+async def test_a_ramp_does_not_go_on_from_where_the_instrument_is_no_more(bench, slewed, now, golden):
+    """It restarted and has let go, or another hand moved it by more than half a step: the next would be a jump."""
     apply = bench.valve.apply
 
     def then_restart(value, deadline):
         apply(value, deadline)
+        before, last = [28.0, *bench.valve.applied][-2:]
         if len(bench.valve.applied) == 5:
-            bench.valve.state = ActuatorState(controlled=False, setpoint=None)
+            held = None if now is None else last - now * (last - before)
+            bench.valve.state = ActuatorState(controlled=held is not None, setpoint=held)
 
     bench.valve.apply = then_restart
     with golden.raises(ReadBackMismatch):
