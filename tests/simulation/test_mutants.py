@@ -64,6 +64,13 @@ def test_every_operator_makes_its_mutants():
     } <= found
 
 
+def test_no_two_mutants_have_one_name():
+    """What came of one, and its excuse, would be taken for the other's."""
+    names = [mutant.name for mutant in of("def f(a):\n    g(a, 7)\n    h(a, 7)\n    return a > 7\n")]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name.endswith("7 -> (8) (place 3)")]
+
+
 @pytest.mark.parametrize(
     "text",
     [

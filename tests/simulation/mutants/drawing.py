@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import ast
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -75,11 +76,14 @@ class Mutant:
     end: int
     in_function: bool
     """Whether it is executed where its function is called, not where the module is imported."""
+    place: int = 1
+    """Which of the places in the function where the same is replaced by the same."""
 
     @property
     def name(self) -> str:
         """Return what it is known by, whatever moves above it in its module."""
-        return f"{self.module}:{self.function}: {self.operator}: {self.was} -> {self.now}"
+        place = f" (place {self.place})" if self.place > 1 else ""
+        return f"{self.module}:{self.function}: {self.operator}: {self.was} -> {self.now}{place}"
 
     def applied(self, text: str) -> str:
         data = text.encode()
@@ -105,6 +109,7 @@ def _candidates(module: str, text: str) -> list[Mutant]:
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     found: dict[str, Mutant] = {}
+    places: Counter[str] = Counter()
     tree = ast.parse(text)
     bodies = [range(f.body[0].lineno, f.end_lineno + 1) for f in ast.walk(tree) if isinstance(f, FUNCTIONS)]
     for node, function, operator, now in _Sites(tree).all():
@@ -114,8 +119,9 @@ def _candidates(module: str, text: str) -> list[Mutant]:
             module, node.lineno, function, operator, was, now, begin, end, any(node.lineno in b for b in bodies)
         )
         changed = mutant.applied(text)
-        if was != now:
-            found.setdefault(changed, mutant)
+        if was != now and changed not in found:
+            places[mutant.name] += 1
+            found[changed] = replace(mutant, place=places[mutant.name])
     return list(found.values())
 
 
