@@ -16,6 +16,7 @@ from rigctl.errors import DeviceError, DeviceTimeout, NoAnswer
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.spec import PrepareStep
 from rigctl.rig.values import Measurement
 from tests.campaign.fake_looks import PREPARE_S
 from tests.campaign.fakes import (
@@ -25,6 +26,7 @@ from tests.campaign.fakes import (
     TenLines,
     ThreadDecider,
     charged,
+    make_spec,
     metered,
     open_journal,
     sound,
@@ -97,6 +99,20 @@ async def test_whoever_listens_is_told_of_the_look_before_the_decision(stage):
     kinds = (TrialStep, TrialLooked, TrialProposed)
     told = [e.state if isinstance(e, TrialStep) else type(e) for e in stage.told if isinstance(e, kinds)]
     assert told == [State.LOOKING, TrialLooked, TrialProposed, State.ARMED, State.RUNNING, State.MEASURED]
+
+
+@pytest.mark.parametrize(
+    ("looks", "waits"), [(True, {State.LOOKING: ["prepare", "look"]}), (False, {State.ARMED: ["prepare"]})]
+)
+async def test_whoever_listens_is_told_of_a_preparation_where_it_is(stage, looks, waits):
+    """The rig is prepared once: before the look, or else once the trial is decided."""
+    seeing, plain = looking_spec(max_trials=1), make_spec(max_trials=1)
+    timing = replace(seeing.rig.timing, prepare=(PrepareStep("pump", 1.0, PREPARE_S),))
+    timing = timing if looks else replace(timing, look=None)
+    await stage.run(replace(seeing if looks else plain, rig=replace(seeing.rig, timing=timing)))
+    steps = [e for e in stage.told if isinstance(e, TrialStep)]
+    before = {e.state: list(e.until_s) for e in steps if e.until_s and e.state is not State.RUNNING}
+    assert before == waits
 
 
 async def test_the_look_is_on_disk_before_anything_is_prepared(stage):
