@@ -58,7 +58,7 @@ class Act:
     """The field that names what it is done to, and the group of commands that it is in."""
     who: str = ""
     why: str = ""
-    """For whoever reads it later."""
+    """Reason, kept for later readers."""
 
     def apply(self, journal: Journal, rig: RigSpec | None) -> str:
         """Record it; return what comes of it, in words. What is done to instruments needs the rig.
@@ -78,7 +78,7 @@ class AlarmAct(Act):
 
     about = "alarm"
     alarm: int
-    """Its number, as `rigctl alarm list` shows it."""
+    """Number of the alarm in `rigctl alarm list`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -414,7 +414,7 @@ class Refilled(Care):
 
     verb, kind = "refilled", "refilled"
     volume_ml: Annotated[float | None, Said("volume", "--volume")] = None
-    """What is in the bottle now, e.g. "350 mL"; default: it is full."""
+    """Volume in the bottle now, e.g. "350 mL"; default: it is full."""
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)
@@ -438,7 +438,7 @@ class Replaced(Care):
 
     verb, kind = "replaced", "replaced"
     part: str
-    """What was replaced, e.g. tubing."""
+    """Part that was replaced, e.g. tubing."""
 
     def check(self, rig: RigSpec) -> None:
         Care.check(self, rig)

@@ -78,7 +78,7 @@ class DrivingOperation(HandOperation):
     """Something that is done with an instrument that drives."""
 
     why: str = ""
-    """For whoever reads it later."""
+    """Reason, kept for later readers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class Set(DrivingOperation):
 
     operation, drives = "set", True
     value: float
-    """What it holds, in its own unit; on and off of a switch."""
+    """Value to set, in the actuator's unit; on or off for a switch."""
 
     async def do(self, by: Manual) -> Answer:
         await by.rig.hands.apply(self.device, self.value)
@@ -124,7 +124,7 @@ class Jog(DrivingOperation):
 
     operation, drives = "jog", True
     for_s: Annotated[float, Said("duration", "--for")]
-    """How long, e.g. "10 s"."""
+    """Time it runs for, e.g. "10 s"."""
 
     async def do(self, by: Manual) -> Answer:
         return await by.dose(self.device, by.rig.hands.rate_ml_per_min(self.device) * self.for_s / 60.0)
@@ -136,9 +136,9 @@ class Calibrate(DrivingOperation):
 
     operation = "calibrate"
     volume_ml: Annotated[float, Said("volume", "--volume")] = 10.0
-    """What is dispensed to be measured; default: "10 mL"."""
+    """Volume to dispense and measure; default: "10 mL"."""
     measured_ml: Annotated[float | None, Said("volume", "--measured")] = None
-    """What you have measured; default: you are asked for it."""
+    """Volume you measured; default: you are asked for it."""
 
     async def do(self, by: Manual) -> Answer:
         """Tell the pump what was measured, here the volume, of what it has dispensed already."""

@@ -23,7 +23,7 @@ from rigctl.campaign.acts import ACTS, Act, Said
 from rigctl.campaign.requests import BY_HAND, HandOperation
 from rigctl.console.assemble import find_own_state, perform
 from rigctl.console.hands import CampaignPlace, by_hand, quantity, since
-from rigctl.console.options import AsJson, Bus, State, buses
+from rigctl.console.options import AsJson, Bus, State, Verb, buses
 from rigctl.console.output import tell
 from rigctl.errors import UsageError
 from rigctl.flaws import got
@@ -40,9 +40,9 @@ def commands(about: str) -> Mapping[str, Any]:
     made = typer.Typer()
     for verb, kind in ACTS.items():
         if kind.about == about:
-            made.command(verb)(_command(verb, kind, _act))
+            made.command(verb, cls=Verb)(_command(verb, kind, _act))
     for verb, operation in BY_HAND.items() if about == HandOperation.about else ():
-        made.command(verb, rich_help_panel=DO_IT_BY_HAND)(_command(verb, operation, _by_hand, bus=True))
+        made.command(verb, cls=Verb, rich_help_panel=DO_IT_BY_HAND)(_command(verb, operation, _by_hand, bus=True))
     group: Any = typer.main.get_group(made)
     found: Mapping[str, Any] = group.commands
     return found

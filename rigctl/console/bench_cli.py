@@ -37,16 +37,16 @@ bench = Commands(cls=Group, help="Measure policies and decisions on simulated pr
 Hyperparameters = StrEnum("Hyperparameters", "LEARNED FIXED")
 Image = StrEnum("Image", "HTML PNG SVG")
 
-Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
+Results = Annotated[Path, typer.Argument(metavar="DIR", help="Results of `bench run`.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results; finished cells are kept.")]
 Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
 
 
 @bench.command()
 def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Of which the median is taken.")] = 5,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Repeats; the median is shown.")] = 5,
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Policy, timed in its slowest phase.")] = None,
 ) -> Answer:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
@@ -63,9 +63,11 @@ def run(
     grid: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid in YAML, instead of the options.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
     costs: Annotated[list[str] | None, typer.Option(help="Repeatable; default: each problem's usual ones.")] = None,
-    variance: Annotated[list[float] | None, typer.Option(help="Of uncontrolled variables; repeatable.")] = None,
+    variance: Annotated[
+        list[float] | None, typer.Option(help="Variance of uncontrolled variables; repeatable.")
+    ] = None,
     policy: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: 10.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from 0 on; default: 10.")] = None,
     budget: Annotated[float | None, typer.Option(help="Currency units; default: the problem's own.")] = None,
     model: Annotated[
         Hyperparameters | None,
@@ -103,7 +105,9 @@ def draw(
     count: Annotated[int, typer.Option(min=1, help="Number of problems, from consecutive seeds.")] = 20,
     play: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where results go; finished cells are kept.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for results; finished cells are kept.")
+    ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
     json: AsJson = False,
 ) -> Answer:
@@ -166,7 +170,7 @@ def paper(
     out: Out,
     *,
     quick: Annotated[bool, typer.Option("--quick", help="A small form of it, for a first look.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: as published.")] = None,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from 0 on; default: as published.")] = None,
     problem: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
     costs: Annotated[list[str] | None, typer.Option(help="Only these; repeatable.")] = None,
     how: CellFlags,

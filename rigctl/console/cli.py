@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from rigctl.signals import Signals
 
 PROBE_HELP = (
-    "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. NAME=... gives "
-    "the device that name."
+    "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. With "
+    "NAME= before it the device gets that name."
 )
-Why = Annotated[str, typer.Option(metavar="TEXT", help="For whoever reads it later.")]
+Why = Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept for later readers.")]
 
 app = Commands(
     cls=Verbs,
@@ -92,7 +92,7 @@ def demo(
     serve: Serve = False,
     blind: Annotated[bool, typer.Option("--blind/--look", help="Do not look before a trial is decided.")] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Then run it once more, blind: what looking is worth.")
+        bool, typer.Option("--compare", help="Run it once more, blind, and compare: the worth of looking.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -315,7 +315,7 @@ def init(
     file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The configuration to write.")] = Path("rig.yaml"),
     *,
     said: InitFlags,
-    probe: Annotated[list[str] | None, typer.Option(metavar="[NAME=]PORT|HOST|URL", help=PROBE_HELP)] = None,
+    probe: Annotated[list[str] | None, typer.Option(metavar="PORT|HOST|URL", help=PROBE_HELP)] = None,
     units: Annotated[str, typer.Option(metavar="N-M", help="Modbus unit addresses that --probe asks.")] = "1-8",
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
     web: Annotated[bool, typer.Option("--web", help="Ask in a browser of this computer.")] = False,
@@ -336,7 +336,7 @@ def init(
 
 @app.command("help")
 def help_(
-    topic: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]", help="Of a page, or a command.")] = None,
+    topic: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]", help="Name of a page or command.")] = None,
 ) -> Answer:
     """Show a page of the manual, or list them: how to wire a pump, go on after a trip, what a word means."""
     from rigctl.console import manual

@@ -47,7 +47,7 @@ ConfigOrFile = Annotated[
     Path | None,
     typer.Argument(metavar="[CONFIG|FILE]", help="The rig's YAML file, or a journal, e.g. a backup."),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the person who is to have it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the person who gets the token.")]
 
 
 def add_to(app: Commands) -> None:
@@ -84,7 +84,7 @@ def alarms(
     follow: Annotated[bool, typer.Option("--follow", help="Show it anew whenever it changes, until Ctrl-C.")] = False,
     json: AsJson = False,
 ) -> Answer | None:
-    """List alarms, the worst that stand first; exit 1 if a warning stands that nobody has acknowledged or shelved."""
+    """List alarms, the worst active ones first; exit 1 if a warning is neither acknowledged nor shelved."""
     from rigctl.console import alarms as listing
 
     if follow:
@@ -148,7 +148,7 @@ def backup(
         typer.Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="In a directory, remove all but the newest N backups.")
+        int | None, typer.Option(min=1, metavar="N", help="Keep only the newest N backups of a directory.")
     ] = None,
 ) -> Answer:
     """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
@@ -186,7 +186,7 @@ def export(
     here: Here,
     form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
     records: Annotated[
-        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
+        Records, typer.Option(metavar="RECORDS", help="trials, ledger, measurements, events, doses, alarms or acts.")
     ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
@@ -303,7 +303,9 @@ def drivers(
 @tools.command(answers=False)
 def schema(
     ctx: typer.Context,
-    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+    form: Annotated[
+        Form, typer.Option("--as", metavar="FORM", help="json (default), configuration or commands.")
+    ] = Form.JSON,
 ) -> None:
     """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
     from rigctl.config import editor

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from rigctl import system
 from rigctl.errors import UsageError
@@ -49,24 +50,25 @@ MaybeConfig = Annotated[
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
 Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
 IfLeftDriven = Annotated[
-    bool, typer.Option("--if-left-driven", help="Only what a campaign that died has left driven; else do nothing.")
+    bool, typer.Option("--if-left-driven", help="Act only where a dead campaign left something driven.")
 ]
-Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Replaces the configuration's seed.")]
 Budget = Annotated[
-    str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR" or 20.')
+    str | None, typer.Option(metavar="MONEY", help='Replaces the configuration\'s budget, e.g. "20 EUR" or 20.')
 ]
-Serve = Annotated[bool, typer.Option("--serve", help="Show it as a live page in a browser meanwhile.")]
+Serve = Annotated[bool, typer.Option("--serve", help="Show the campaign as a live page in a browser.")]
 MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Technical = Annotated[
-    bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
-]
+Technical = Annotated[bool, typer.Option("--technical", help="Use the terms of the policy's paper.")]
 Details = Annotated[
-    bool, typer.Option("--details", help="Say besides what each way and variable is worth, and what would change it.")
+    bool,
+    typer.Option(
+        "--details", help="Add the worth of each way to run and each variable, and what would change the answer."
+    ),
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 Now = Annotated[
-    str | None, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
+    str | None, typer.Option(metavar="NAME=X,...", help="Decide by these readings of now, in the variables' units.")
 ]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
@@ -129,15 +131,15 @@ def pairs(option: str, given: Sequence[str] | None, form: str, *, last: bool = F
 
 
 OUTCOME_HELP = (
-    'What the campaign is for: "NAME UNIT", then if you like maximise or minimise, target=X, sensor=DEVICE; '
+    'The outcome to improve: "NAME UNIT", then if you like maximise or minimise, target=X, sensor=DEVICE; '
     'e.g. "growth cm2/day maximise".'
 )
 VARIABLE_HELP = (
-    'What can be controlled, repeatable: "NAME UNIT LOW HIGH", then KEY=VALUE pairs, e.g. "ph pH 5 7 natural=6.3+-0.3 '
-    'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; by hand cost (what controlling it adds to a '
-    "trial); with wiring sensor, actuator (a device that was found, or a place in one: plc/input/0/float32/CDAB, "
-    "plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), and of a pump effect (change per mL), "
-    "per_dose, per_day, price (per L), mix, treatment."
+    'A variable that can be controlled, repeatable: "NAME UNIT LOW HIGH", then KEY=VALUE pairs, e.g. '
+    '"ph pH 5 7 natural=6.3+-0.3 cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; '
+    "by hand cost (what controlling it adds to a trial); with wiring sensor, actuator (a device that was found, or a "
+    "place in one: plc/input/0/float32/CDAB, plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), "
+    "and of a pump effect (change per mL), per_dose, per_day, price (per L), mix, treatment."
 )
 
 
@@ -151,32 +153,38 @@ class InitFlags:
     name: Annotated[str | None, typer.Option(help="The rig's name; default: the file's.")] = None
     outcome: Annotated[str | None, typer.Option(metavar="TEXT", help=OUTCOME_HELP)] = None
     variable: Annotated[list[str] | None, typer.Option(metavar="TEXT", help=VARIABLE_HELP)] = None
-    budget: Annotated[str | None, typer.Option(metavar="MONEY", help='Of the campaign, e.g. "40 EUR".')] = None
-    max_per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help='Of one trial, e.g. "2 EUR".')] = None
+    budget: Annotated[str | None, typer.Option(metavar="MONEY", help='Budget of the campaign, e.g. "40 EUR".')] = None
+    max_per_trial: Annotated[
+        str | None, typer.Option(metavar="MONEY", help='Most that one trial may cost, e.g. "2 EUR".')
+    ] = None
     currency: Annotated[str | None, typer.Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None
-    per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help="What every trial costs, once.")] = None
-    per_hour: Annotated[str | None, typer.Option(metavar="MONEY", help="What an hour of trial costs.")] = None
-    energy_price: Annotated[str | None, typer.Option(metavar="MONEY", help="Of 1 kWh, where a meter counts.")] = None
-    settle: Annotated[str | None, typer.Option(metavar="TIME", help="From setpoints to measuring.")] = None
-    measure: Annotated[str | None, typer.Option(metavar="TIME", help="How long is measured.")] = None
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="Between two samples.")] = None
+    per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help="Fixed cost of every trial.")] = None
+    per_hour: Annotated[str | None, typer.Option(metavar="MONEY", help="Cost of an hour of trial.")] = None
+    energy_price: Annotated[str | None, typer.Option(metavar="MONEY", help="Price of 1 kWh, where a meter counts.")] = (
+        None
+    )
+    settle: Annotated[str | None, typer.Option(metavar="TIME", help="Wait between setting and measuring.")] = None
+    measure: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the measurement.")] = None
+    every: Annotated[str | None, typer.Option(metavar="TIME", help="Interval between two samples.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFlags:
     """What options say of a trial that a person did."""
 
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = ""
+    control_set: Annotated[str | None, typer.Option(help="Variables that were controlled, joined by +.")] = None
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Measured values of all variables.")] = ""
     setpoints: Annotated[
-        str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
+        str, typer.Option("--set", metavar="NAME=X,...", help="Setpoints; default: those suggested.")
     ] = ""
-    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Leave out if the trial failed.")] = None
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
-    date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = ""
-    operator: Annotated[str, typer.Option(help="Who did it.")] = ""
-    batch: Annotated[str, typer.Option(help="Of what material.")] = ""
-    note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = ""
+    outcome: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Measured outcome; leave out if the trial failed.")
+    ] = None
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
+    date: Annotated[str, typer.Option(help="Day of the trial, e.g. 2026-03-01.")] = ""
+    operator: Annotated[str, typer.Option(help="Person who did the trial.")] = ""
+    batch: Annotated[str, typer.Option(help="Batch of the material.")] = ""
+    note: Annotated[str, typer.Option(help="Free text, kept with the trial.")] = ""
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -187,23 +195,29 @@ class TrialFlags:
 class TableFlags:
     """What options say of how a table is to be read; else it is found out."""
 
-    sheet: Annotated[str | None, typer.Option(metavar="NAME", help="Of a spreadsheet; default: the first.")] = None
+    sheet: Annotated[str | None, typer.Option(metavar="NAME", help="Sheet of a spreadsheet; default: the first.")] = (
+        None
+    )
     maps: Annotated[
         list[str] | None,
-        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
+        typer.Option("--map", metavar="HEADER=NAME", help="Meaning of a column; - ignores it; repeatable."),
     ] = None
-    decimal: Annotated[Decimals | None, typer.Option(help="Before fractions; default: as the numbers say.")] = None
-    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None
+    decimal: Annotated[Decimals | None, typer.Option(help="Decimal mark; default: found from the numbers.")] = None
+    separator: Annotated[str | None, typer.Option(help="Column separator, or tab; default: found in the file.")] = None
     header: Annotated[
-        int | None, typer.Option(metavar="LINE", min=1, help="Where the header stands; default: as it is found.")
+        int | None, typer.Option(metavar="LINE", min=1, help="Line of the header; default: found in the file.")
     ] = None
     constants: Annotated[
         list[str] | None,
-        typer.Option("--constant", metavar="NAME=VALUE", help="What was so in all rows, without a column; repeatable."),
+        typer.Option("--constant", metavar="NAME=VALUE", help="Value of all rows that has no column; repeatable."),
     ] = None
     answers: Annotated[
         list[str] | None,
-        typer.Option("--answer", metavar="QUESTION=ANSWER", help="What is meant, e.g. totals=skip; repeatable."),
+        typer.Option(
+            "--answer",
+            metavar="QUESTION=ANSWER",
+            help="Answer to a question about the table, e.g. totals=skip; repeatable.",
+        ),
     ] = None
 
 
@@ -211,13 +225,13 @@ class TableFlags:
 class AmendFlags:
     """What options say is to be amended of a trial."""
 
-    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="What it was, the first outcome.")] = None
-    failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False
+    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Corrected first outcome.")] = None
+    failed: Annotated[bool, typer.Option("--failed", help="The trial gave no outcome.")] = False
     values: Annotated[
-        str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")
+        str, typer.Option(metavar="NAME=X,...", help="Corrected measurements: variables and further outcomes.")
     ] = ""
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None
-    note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
+    note: Annotated[str | None, typer.Option(help="Free text, kept with the trial.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +252,7 @@ class Wish:
     batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None
     anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False
     full: Annotated[
-        bool, typer.Option("--full", help="Run what is best at just the day's readings, not the rule's line.")
+        bool, typer.Option("--full", help="Run the best settings for the day's readings, not the rule's line.")
     ] = False
 
 
@@ -248,10 +262,10 @@ class ServiceFlags:
 
     state: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Default: where the campaign has begun, else /var/lib/rigctl/<rig>."),
+        typer.Option(metavar="DIR", help="State directory; default: the campaign's, else /var/lib/rigctl/<rig>."),
     ] = None
     account: Annotated[
-        str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
+        str, typer.Option("--as", metavar="ACCOUNT", help="Account of the service; default: you, or rigctl for root.")
     ] = ""
     own: Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")] = False
     install: Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")] = (
@@ -259,26 +273,57 @@ class ServiceFlags:
     )
     force: Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")] = False
     backup: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
+        Path | None, typer.Option(metavar="DIR", help="Add a timer that copies the journal there once a day.")
     ] = None
     operate: Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")] = False
     learn: Annotated[
         str | None,
-        typer.Option(metavar="SHARE", help="With --operate: what exploring may lose, as `operate` has it."),
+        typer.Option(metavar="SHARE", help="With --operate: share that exploring may lose, as for `operate`."),
     ] = None
-    full: Annotated[bool, typer.Option("--full", help="With --operate: what is best at just the day's readings.")] = (
-        False
-    )
+    full: Annotated[
+        bool, typer.Option("--full", help="With --operate: run the best settings for the day's readings.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)
 class CellFlags:
     """What options say of how simulated campaigns are run."""
 
-    form: Annotated[Literal["parquet", "csv"], typer.Option("--format", help="Of the tables.")] = "parquet"
+    form: Annotated[Literal["parquet", "csv"], typer.Option("--format", help="Format of the tables.")] = "parquet"
     jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1
     dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")] = None
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")] = None
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of plant_growth.npz and airfoil.npz.")] = None
+
+
+# How `--help` shows them ----------------------------------------------------------------------------------------------
+
+_TAKES: Final[Mapping[str, str]] = {"int": "N", "float": "N", "str": "TEXT"}
+"""What an option takes, by its type."""
+
+
+class PlainHelp:
+    """Says in `--help` what an option takes as people would; of a flag and an argument its name says all."""
+
+    def get_params(self, ctx: Any) -> Any:
+        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in found:
+            if param.param_type_name == "argument":
+                param.display_type_rich = _nothing
+            elif param.metavar is None:
+                kind = param.display_type(ctx).strip("<>").removesuffix(" range")
+                param.metavar = "" if param.is_flag else _TAKES.get(kind, kind)
+        return found
+
+
+def _nothing(ctx: Any) -> str:  # noqa: ARG001  # the library's
+    return ""
+
+
+class Verb(PlainHelp, TyperCommand):
+    """Does one thing."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002  # the library's
+        return ["[OPTIONS]", *(str(param.metavar) for param in self.params if param.param_type_name == "argument")]
 
 
 def require_devices(loaded: LoadedConfig) -> None:

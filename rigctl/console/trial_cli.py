@@ -36,7 +36,7 @@ from rigctl.printable import printable
 
 T = TypeVar("T")
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="What was wrong, for whoever reads it later.")]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept for later readers.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here; - is standard output."),
@@ -44,11 +44,11 @@ Out = Annotated[
 Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
 Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
 
-Author = Annotated[str, typer.Option(metavar="TEXT", help="Who answers for the report; stands below its title.")]
+Author = Annotated[str, typer.Option(metavar="TEXT", help="Author of the report, shown below its title.")]
 Logo = Annotated[Path | None, typer.Option(metavar="FILE", help="PNG, JPEG or SVG to stand beside its title.")]
 Monthly = Annotated[
     float | None,
-    typer.Option(min=0.1, metavar="N", help="For money a month; default: as fast as the last trials were."),
+    typer.Option(min=0.1, metavar="N", help="Trials a month, to show money per month; default: the pace so far."),
 ]
 
 trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones.")
@@ -259,7 +259,7 @@ def outcome(
     flags: TableFlags,
     values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
     lost: Annotated[bool, typer.Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="For whoever reads it later.")] = "",
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept for later readers.")] = "",
     force: Annotated[
         bool, typer.Option("--force", help="Record what looks mistyped, or comes after it was given up.")
     ] = False,
@@ -316,7 +316,8 @@ def import_(
     *,
     flags: TableFlags,
     controlled: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="What was controlled in all rows, joined by +; or nothing.")
+        str | None,
+        typer.Option(metavar="NAMES", help="Variables that were controlled in all rows, joined by +; or nothing."),
     ] = None,
     noise: Annotated[
         float | None, typer.Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 import typer
 from typer.core import TyperGroup
 
-from rigctl.console.options import AsJson, MaybeConfig, State
+from rigctl.console.options import AsJson, MaybeConfig, PlainHelp, State, Verb
 from rigctl.errors import ConfigError, Mistake, RigctlError, UsageError, dotted
 from rigctl.flaws import Flaw, got
 
@@ -58,7 +58,7 @@ _MUST_BE: Final[Mapping[str, str]] = {
 _HELP: Final = "`rigctl --help` lists all"
 
 
-class _Named(TyperGroup):
+class _Named(PlainHelp, TyperGroup):
     """Tells a verb that there is not with the full names of those that may be meant."""
 
     def names(self, ctx: Any) -> Mapping[str, str]:
@@ -148,7 +148,7 @@ class Commands(typer.Typer):
             answers: whether it takes `--json`: one that writes what is no answer does not.
             options: the library's.
         """
-        return lambda verb: super(Commands, self).command(name, **options)(_spread(verb, answers=answers))
+        return lambda verb: super(Commands, self).command(name, cls=Verb, **options)(_spread(verb, answers=answers))
 
 
 def _spread(verb: Callable[..., Any], *, answers: bool) -> Callable[..., None]:

@@ -17,6 +17,8 @@ PAGES = {
     "cli.md": lambda: commands.page(COMMAND),
     "configuration.md": lambda: configuration.page(json_schema(shipped())),
 }
+UNASKED = {"What", "Who", "Whether", "Where", "Whatever", "How", "Of", "In", "Instead", "It"}
+"""First words of a question, or of half a sentence."""
 
 
 @cache
@@ -27,15 +29,13 @@ def documented(name: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "verb"), list(verbs(COMMAND)), ids=lambda v: v if isinstance(v, str) else "")
 def test_every_verb_and_option_is_explained(name, verb):
-    """Each has a help text, and stands in the reference with it."""
+    """Each has a help text that begins with a noun or a verb, and stands in the reference with it."""
     page = documented("cli.md")
     section = page.split(f"# `rigctl {name}`\n")[1].split("# `rigctl ")[0]
     assert verb.help
     for parameter in [p for p in verb.params if not getattr(p, "hidden", False)]:
-        assert parameter.help, parameter.name
-        named = (
-            parameter.opts if parameter.param_type_name == "option" else [parameter.metavar or parameter.name.upper()]
-        )
+        assert parameter.help.split()[0] not in UNASKED, parameter.help
+        named = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar]
         assert all(word in section for word in named)
 
 
