@@ -281,7 +281,7 @@ def _referring(loaded: LoadedConfig) -> list[str]:
 
 
 def _cost(told: Forecast, currency: str) -> str:
-    least = f"It costs at least {in_full(told.least, 3)} {currency}"
+    least = f"A trial costs at least {in_full(told.least, 3)} {currency}"
     if told.likely is None:
         return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
     besides = ""
