@@ -36,7 +36,7 @@ from rigctl.campaign.requests import Manual, Requests
 from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts, Word
-from rigctl.campaign.status import StandingFinding, Status, StatusFold
+from rigctl.campaign.status import ActiveFinding, Status, StatusFold
 from rigctl.campaign.trial import State
 from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
@@ -185,12 +185,12 @@ class Session:
     def status(self) -> Status:
         """Return how the campaign stands, with what the watch finds wrong now."""
         status, watchman = self.describe(), self.watchman
-        standing = tuple(
-            StandingFinding("MINOR" if f.then == "warn" else "MAJOR", f.subject or f.rule, str(f))
+        active = tuple(
+            ActiveFinding("MINOR" if f.then == "warn" else "MAJOR", f.subject or f.rule, str(f))
             for f in watchman.standing.found.values()
         )
         watch = {**status.watch, **watchman.lateness.to_json()}
-        return replace(status, paused=self.stop.pause, standing=standing, watch=watch)
+        return replace(status, paused=self.stop.pause, active=active, watch=watch)
 
     def stop_after_trial(self, why: str) -> Mapping[str, Any]:
         """End after the trial under way; the answer names what is not confirmed safe, if there is anything."""

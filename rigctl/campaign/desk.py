@@ -56,7 +56,7 @@ class Desk(News):
         self.tell(TrialEnded(row, campaign.spent, campaign.budget, batches))
 
     def alarm(self, alarm: Alarm) -> None:
-        """Log, keep and show an alarm; does not wait for the journal. All that stands of one line is one alarm."""
+        """Log, keep and show an alarm; does not wait for the journal. All active alarms of one line are one alarm."""
         if alarm.source in self._lines and alarm.state != "once":
             joined = _of_line(self._lines[alarm.source], alarm)
             if joined is None:

@@ -116,7 +116,7 @@ class StatusReading:
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFinding:
+class ActiveFinding:
     """What the watch finds wrong now."""
 
     severity: Literal["MINOR", "MAJOR", "INVALID"]
@@ -165,7 +165,7 @@ class Status:
     """Exchanges that failed, and reads that were repeated."""
     paused: str = ""
     """By whom, and why."""
-    standing: tuple[StandingFinding, ...] = ()
+    active: tuple[ActiveFinding, ...] = ()
     by_hand: Mapping[str, Any] | None = None
     """What a person does and drives; None: nothing."""
     upkeep: tuple[Mapping[str, Any], ...] | None = None

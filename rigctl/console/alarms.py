@@ -29,7 +29,7 @@ EVERY_S = 1.0
 
 
 def alarms(directory: Path) -> tuple[AlarmState, ...]:
-    """Return all alarms of a campaign, running or not, those that stand first.
+    """Return all alarms of a campaign, running or not, active ones first.
 
     Raises:
         UsageError: there is no campaign here.
@@ -42,7 +42,7 @@ def alarms(directory: Path) -> tuple[AlarmState, ...]:
 
 def unheeded(found: Sequence[AlarmState]) -> bool:
     """Tell whether a warning, or worse, is active and neither acknowledged nor shelved."""
-    return any(a.condition == "stands" and a.severity >= Severity.MAJOR and a.shelf is None for a in found)
+    return any(a.condition == "active" and a.severity >= Severity.MAJOR and a.shelf is None for a in found)
 
 
 def follow(directory: Path, console: Console, *, every: bool, json: bool) -> None:

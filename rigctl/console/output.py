@@ -294,7 +294,7 @@ def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | N
     done = "ended" in answer and answer["ended"] in ("budget", "finished", "trials")
     if "tripped" in answer:
         verb, why = "help after-a-trip", "find the cause before anything runs again"
-    elif answer.get("standing_alarms"):
+    elif answer.get("active_alarms"):
         verb, why = f"alarm list{which}", ""
     elif answer.get("paused"):
         verb, why = f"resume{which}", ""

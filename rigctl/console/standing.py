@@ -127,14 +127,14 @@ def _front(directory: Path) -> Mapping[str, Any]:
 
 
 def _alarms(reader: Reader) -> Mapping[str, Any]:
-    """Say how many alarms stand, and which is the worst; nothing while none does."""
+    """Say how many alarms are active, and which is the worst; nothing while none is."""
     found = reader.alarms.folded().shown(reader.alarms.now_s(), datetime.now(UTC).isoformat())
     first = worst(found)
     if first is None:
         return {}
     told = f"{first.source}: {first.message} (alarm {first.alarm}, {counted(first.count, 'time')})"
-    standing = sum(alarm.standing for alarm in found)
-    return {"standing_alarms": standing, "worst_alarm": f"{first.severity.name} {told}"}
+    active = sum(alarm.active for alarm in found)
+    return {"active_alarms": active, "worst_alarm": f"{first.severity.name} {told}"}
 
 
 def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:

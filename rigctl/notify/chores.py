@@ -124,9 +124,9 @@ def _alarm_words(numbers: Numbers) -> str:
     first, open_ = worst(numbers.facts.alarms), pressing(numbers.facts.alarms)
     if first is None:
         return "Alarms: none active" + (f", {counted(len(open_), 'alarm')} to be acknowledged." if open_ else ".")
-    standing = sum(a.standing for a in numbers.facts.alarms)
+    active = sum(a.active for a in numbers.facts.alarms)
     word = SEVERITIES.get(first.severity, "note")
-    return f"Alarms: {standing} active, the worst a {word}: {first.source}: {first.message}."
+    return f"Alarms: {active} active, the worst a {word}: {first.source}: {first.message}."
 
 
 def _end_words(facts: Facts) -> str:
@@ -290,7 +290,7 @@ def _campaign(numbers: Numbers) -> Iterator[Description]:
     facts = numbers.facts
     money, outcome, best, word = facts.money, facts.labels.outcome, facts.best, facts.phase.word
     states = Counter(row.state for row in facts.course.rows)
-    standing = Counter(a.severity.name for a in facts.alarms if a.standing)
+    active = Counter(a.severity.name for a in facts.alarms if a.active)
     phases = [((phase,), phase == word) for phase in dict.fromkeys((*PHASES, word))]
     measured = None if best is None else best.outcome
     yield "rigctl_trials", "Trials by state.", ("state",), [((s,), states[s]) for s in State]
@@ -303,8 +303,8 @@ def _campaign(numbers: Numbers) -> Iterator[Description]:
             yield name, help_, ("currency",), [((facts.labels.currency,), amount)]
     labels = ("outcome", "unit")
     yield "rigctl_best_outcome", "Best outcome measured so far.", labels, _one(measured, outcome.name, outcome.unit)
-    by_severity = [((name,), standing[name]) for name in LEVELS]
-    yield "rigctl_alarms_standing", "Active alarms, by severity.", ("severity",), by_severity
+    by_severity = [((name,), active[name]) for name in LEVELS]
+    yield "rigctl_alarms_active", "Active alarms, by severity.", ("severity",), by_severity
     yield "rigctl_alarms_unacknowledged", "Warnings that nobody has acknowledged.", (), _one(facts.unseen)
     yield "rigctl_phase", "State of the campaign: 1 for the current one, else 0.", ("phase",), phases
     yield _DOSED, "Volume dispensed, by pump.", ("pump",), [((p,), ml) for p, ml in numbers.dosed_ml.items()]

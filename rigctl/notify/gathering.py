@@ -143,7 +143,7 @@ class Gathering:
 
     def _back(self, key: AlarmKey, now_s: float) -> None:
         state = self.book.states.get(key)
-        if state is not None and state.condition == "stands" and state.severity >= self.at_least:
+        if state is not None and state.condition == "active" and state.severity >= self.at_least:
             self._wait(key, NewsItem(state, "unshelved"), now_s)
 
     def _wait(self, key: AlarmKey, news: NewsItem, now_s: float) -> None:
@@ -154,7 +154,7 @@ class Gathering:
         for key, told in self._told.items():
             if told.since and now_s - told.at_s >= REPEAT_S and key not in self._waiting:
                 state = self.book.states.get(key)
-                if state is not None and state.condition in ("stands", "over") and key not in self.book.shelves:
+                if state is not None and state.condition in ("active", "over") and key not in self.book.shelves:
                     self._wait(key, NewsItem(state, "again", told.since), now_s)
 
     def _may_send(self, now_s: float) -> bool:

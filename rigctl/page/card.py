@@ -21,7 +21,7 @@ class Card:
     since: str = ""
     abnormal: bool = False
     severity: str = ""
-    """Of the worst alarm that stands; empty: none does."""
+    """Severity of the worst active alarm; empty: none is active."""
     alarm: str = ""
     sentence: str = ""
     trial: str = ""
@@ -32,7 +32,7 @@ class Card:
 
     @classmethod
     def of(cls, facts: Facts, study: Study | None) -> Card:
-        labels, phase, worst, budget = facts.labels, facts.phase, facts.standing, facts.money
+        labels, phase, worst, budget = facts.labels, facts.phase, facts.worst, facts.money
         now, best, said = facts.trial, facts.best, ""
         if now is not None:
             step = next((step.name for step in now.steps if step.state == "now"), now.state.lower())

@@ -42,7 +42,7 @@ from rigctl.page.shown import (
     ShownLabels,
     ShownOutcome,
     Why,
-    WorstStanding,
+    WorstActive,
 )
 from rigctl.page.trial_now import trial_now
 from rigctl.text import Names, settings, shown_name, shown_set, shown_unit
@@ -92,7 +92,7 @@ def gather(
         now=now,
         labels=labels,
         phase=phase,
-        standing=worst_standing(condition, phase, status),
+        worst=worst_active(condition, phase, status),
         trial=None if last is None else trial_now(reader, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
         money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended" and not produces),
@@ -348,21 +348,21 @@ def _without_answer(start: StartRow, now: datetime, alive: bool | None) -> Phase
     return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
 
 
-def worst_standing(condition: CampaignCondition, phase: Phase, status: Status | None) -> WorstStanding | None:
+def worst_active(condition: CampaignCondition, phase: Phase, status: Status | None) -> WorstActive | None:
     """Return the worst thing that stands now; None while all is in order."""
-    told = () if status is None else status.standing
+    told = () if status is None else status.active
     order = ("MINOR", "MAJOR", "INVALID")
     if phase.word == "tripped":
-        return WorstStanding("INVALID", "", phase.why, "")
+        return WorstActive("INVALID", "", phase.why, "")
     if told:
         worst = max(told, key=lambda found: order.index(found.severity))
-        return WorstStanding(worst.severity, worst.source, worst.message, worst.since, others=len(told) - 1)
+        return WorstActive(worst.severity, worst.source, worst.message, worst.since, others=len(told) - 1)
     start = condition.start
     if phase.word == "ended" and start is not None and start.safe is False:
-        return WorstStanding("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
+        return WorstActive("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
     if phase.abnormal:
         severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word == "ended" else "MAJOR"
-        return WorstStanding(severity, "", ending(phase.why), "")
+        return WorstActive(severity, "", ending(phase.why), "")
     return None
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rigctl.campaign.journal.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.status import StandingFinding
+from rigctl.campaign.status import ActiveFinding
 from rigctl.config.load import LoadedConfig
 from rigctl.core.advice.recommend import Recommendation
 from rigctl.core.experiment.persistence import ReadBefore
@@ -110,11 +110,11 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class WorstStanding(StandingFinding):
-    """The worst thing that stands."""
+class WorstActive(ActiveFinding):
+    """The worst of what is wrong now."""
 
     others: int = 0
-    """That stand besides."""
+    """Number of further active findings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ class Facts:
     now: datetime
     labels: ShownLabels
     phase: Phase
-    standing: WorstStanding | None
+    worst: WorstActive | None
     trial: TrialNow | None
     why: Why | None
     money: Money
@@ -318,7 +318,7 @@ class Facts:
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     alarms: tuple[AlarmState, ...] = ()
-    """All of them, each once; those that stand first."""
+    """All of them, each once; active ones first."""
     heard: Alarms = field(default=Alarms(), repr=False, compare=False)
     """What they are made of."""
     version: str = ""
@@ -340,7 +340,7 @@ class Facts:
     @property
     def unseen(self) -> int:
         """Return how many warnings there are that nobody has acknowledged."""
-        return sum(alarm.condition in ("stands", "over") and not alarm.note for alarm in self.alarms)
+        return sum(alarm.condition in ("active", "over") and not alarm.note for alarm in self.alarms)
 
     @property
     def best(self) -> TrialRow | None:

@@ -63,7 +63,7 @@ def between(low: float, high: float, unit: str = "") -> str:
 def alarm_words(alarm: AlarmState, now: datetime) -> str:
     """Say whether an alarm is active, and who has acknowledged or shelved it."""
     words = {
-        "stands": "active" if alarm.lasting else "not acknowledged",
+        "active": "active" if alarm.lasting else "not acknowledged",
         "acknowledged": f"active, acknowledged by {alarm.acknowledged}",
         "over": "over, not acknowledged",
         "settled": f"over, acknowledged by {alarm.acknowledged}" if alarm.acknowledged else "over",

@@ -35,7 +35,7 @@ CIVIL = "(civil)"
 BY_POWER = " (by power)"
 AT = " (at "
 UNREAD = "meter {} unread"
-"""Kind of the alarm that stands while a meter cannot be read."""
+"""Kind of the alarm that is active while a meter cannot be read."""
 SAMPLES_PER_TRIAL = 20
 LEAST_PERIOD_S = 1.0
 """Wall seconds between two samples of the power at least: the bus has others to serve."""

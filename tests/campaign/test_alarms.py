@@ -50,7 +50,7 @@ def test_a_thousand_times_the_same_is_one_alarm_with_a_count():
     """Kind and source say what is the same, whatever the words; the last words and the worst severity are shown."""
     failures = [raised(n, "pump1", "trial failed", message=f"gave {n / 7} mL") for n in range(1, 1001)]
     others = [raised(2000, "pump2", "trial failed"), raised(2001, "pump1", "dose unknown")]
-    assert told(*failures, *others) == [(2001, "stands", 1), (2000, "stands", 1), (1, "stands", 1000)]
+    assert told(*failures, *others) == [(2001, "active", 1), (2000, "active", 1), (1, "active", 1000)]
     assert seen(*failures)[0].message == failures[-1].message
     assert seen(failures[0], raised(2, "pump1", "trial failed", MINOR))[0].severity is MAJOR
 
@@ -58,35 +58,35 @@ def test_a_thousand_times_the_same_is_one_alarm_with_a_count():
 def test_what_is_over_stands_no_more_but_waits_to_be_seen():
     """The states of ISA-18.2: stands, over and not seen, settled; or stands and seen, then settled by its end."""
     first, end, again = begins(1, "ph", "acid"), ends(3, "ph", "acid", message="other words"), begins(7, "ph", "acid")
-    assert told(first) == [(1, "stands", 1)]
+    assert told(first) == [(1, "active", 1)]
     assert told(first, end) == [(1, "over", 1)]
-    assert told(first, end, again) == [(1, "stands", 2)]
+    assert told(first, end, again) == [(1, "active", 2)]
     assert told(first, minded(2, "ack", first)) == [(1, "acknowledged", 1)]
     assert told(first, minded(2, "ack", first), end) == [(1, "settled", 1)]
-    assert told(first, minded(2, "ack", first), end, again) == [(7, "stands", 1)]
-    assert told(first, end, Begun(utc(4), 4.0), minded(5, "ack", first), again) == [(7, "stands", 1)]
+    assert told(first, minded(2, "ack", first), end, again) == [(7, "active", 1)]
+    assert told(first, end, Begun(utc(4), 4.0), minded(5, "ack", first), again) == [(7, "active", 1)]
 
 
 @pytest.mark.parametrize("words", ["", "confirmed in its safe state (over)", "low (stands)", "has 0 mL left (hold)"])
 def test_fault_91_of_two_alarms_of_one_device_the_end_of_one_leaves_the_other(words):
     """An empty bottle goes on standing when its pump is confirmed safe, whatever any message says."""
     empty, unsafe = begins(1, "pump", "empty", message=words), begins(2, "pump", "unconfirmed")
-    assert told(empty, unsafe, ends(3, "pump", "unconfirmed", message=words)) == [(1, "stands", 1), (2, "over", 1)]
-    assert told(empty, unsafe, ends(3, "other", "empty", message=words)) == [(2, "stands", 1), (1, "stands", 1)]
+    assert told(empty, unsafe, ends(3, "pump", "unconfirmed", message=words)) == [(1, "active", 1), (2, "over", 1)]
+    assert told(empty, unsafe, ends(3, "other", "empty", message=words)) == [(2, "active", 1), (1, "active", 1)]
 
 
 def test_a_process_that_begins_looks_anew():
     """What an earlier process saw is over, what it raises itself stands; a failed trial waits for a person."""
     events = [begins(1, "ph", "low"), raised(2, "trial", "trial failed"), Begun(utc(3), 3.0)]
-    assert told(*events) == [(2, "stands", 1), (1, "over", 1)]
-    assert told(*events, begins(4, "ph", "low")) == [(1, "stands", 2), (2, "stands", 1)]
+    assert told(*events) == [(2, "active", 1), (1, "over", 1)]
+    assert told(*events, begins(4, "ph", "low")) == [(1, "active", 2), (2, "active", 1)]
 
 
 def test_a_note_need_not_be_acknowledged():
     """MINOR without an end is over at once, however often; MINOR with one stands until then."""
     notes = [raised(n, "pump", "restarted", MINOR) for n in (1, 2)]
     disk = begins(3, "disk", "disk", MINOR)
-    assert told(*notes, disk) == [(3, "stands", 1), (1, "settled", 2)]
+    assert told(*notes, disk) == [(3, "active", 1), (1, "settled", 2)]
     assert [a.alarm for a in pressing(seen(*notes, disk))] == [3]
 
 
@@ -106,7 +106,7 @@ def test_a_shelved_alarm_comes_back_by_itself():
     shelved = minded(20, "shelve", first, 600.0)
     alarms = Alarms().taken((first, shelved))
     assert [a.shelf.who for a in alarms.shown(619.9, utc(619.9))] == ["Ada"]
-    assert alarms.shown(619.9, utc(619.9))[0].condition == "stands"
+    assert alarms.shown(619.9, utc(619.9))[0].condition == "active"
     for now_s, now_utc in ((620.0, utc(30)), (30.0, utc(620))):  # a clock that was set back; a machine that was off
         assert alarms.shown(now_s, now_utc)[0].shelf is None
     assert not alarms.shelved(("high", "ph"), 30.0, utc(30))
@@ -124,7 +124,7 @@ def test_nobody_shelves_for_good(seconds, golden):
 def test_an_acknowledgement_of_an_earlier_time_settles_no_later_one():
     """Who names an old number has seen the old alarm only."""
     first, end, again = begins(1, "ph", "low"), ends(2, "ph", "low"), begins(4, "ph", "low")
-    assert told(first, end, minded(3, "ack", first), again, minded(5, "ack", first)) == [(4, "stands", 1)]
+    assert told(first, end, minded(3, "ack", first), again, minded(5, "ack", first)) == [(4, "active", 1)]
 
 
 WHAT = st.tuples(
@@ -150,9 +150,9 @@ def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
     assert Alarms().taken(events[:looks_at]).taken(events[looks_at:]) == whole
     shown = whole.shown(100.0, utc(100))
     assert sum(a.count for a in shown) <= sum(isinstance(e, AlarmRow) for e in events)
-    assert [a for a in shown if a.standing and a.until] == []
+    assert [a for a in shown if a.active and a.until] == []
     assert [a.condition for a in shown] == sorted(
-        (a.condition for a in shown), key=["stands", "acknowledged", "over", "settled"].index
+        (a.condition for a in shown), key=["active", "acknowledged", "over", "settled"].index
     )
 
 

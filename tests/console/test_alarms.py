@@ -39,7 +39,7 @@ def listed(bench, *options, code):
 
 def test_alarms_are_listed_the_worst_first(alarmed):
     """One row for what says the same, with a count; exit 1 as long as nobody has seen a warning that stands."""
-    assert listed(alarmed, code=1) == (True, [(2, "stands", 2), (3, "stands", 1)])
+    assert listed(alarmed, code=1) == (True, [(2, "active", 2), (3, "active", 1)])
     assert listed(alarmed, "--all", code=1)[1][-1] == (1, "settled", 1)
     text = alarmed.rigctl("alarms", code=1).out
     assert text.index("ph reads 4.1 pH") < text.index("150 MiB left")
@@ -49,7 +49,7 @@ def test_alarms_are_listed_the_worst_first(alarmed):
 def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden):
     """Who has seen it, and why, is kept; nobody need have started a process for that. Twice is refused."""
     assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json["alarm"] == 2
-    assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "acknowledged", 2)])
+    assert listed(alarmed, code=0) == (False, [(3, "active", 1), (2, "acknowledged", 2)])
     found = alarmed.rigctl("alarms", "--json").json["alarms"][1]["acknowledged"]
     golden(found["why"])
     assert "(uid " in found["who"]
@@ -61,7 +61,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden):
 def test_a_shelved_alarm_is_shown_as_such(alarmed, golden):
     """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
     alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")
-    assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "stands", 2)])
+    assert listed(alarmed, code=0) == (False, [(3, "active", 1), (2, "active", 2)])
     shelved = alarmed.rigctl("alarms", "--json").json["alarms"][1]["shelved"]
     golden(shelved["why"])
     assert "shelved" in alarmed.rigctl("alarms").out
@@ -77,7 +77,7 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed, golden):
 def test_status_names_the_worst_that_stands(alarmed, golden):
     """In one line, with the number by which it is acknowledged."""
     answer = alarmed.rigctl("status", "--json").json
-    assert answer["standing_alarms"] == 2
+    assert answer["active_alarms"] == 2
     golden(answer["worst_alarm"])
 
 

@@ -157,15 +157,15 @@ def test_idle_money_is_told(journal, tmp_path):
         ({"phase": "holding", "why": "b_probe is stale"}, "holding", True, "MAJOR"),
         ({"phase": "waiting", "why": "pump cap"}, "waiting", False, None),
         ({"phase": "paused", "why": "paused by eve"}, "paused", False, None),
-        ({"phase": "running", "standing": [DISK]}, "running", False, "MINOR"),
-        ({"phase": "running", "standing": [{**DISK, "severity": "MAJOR"}, DISK]}, "running", False, "MAJOR"),
+        ({"phase": "running", "active": [DISK]}, "running", False, "MINOR"),
+        ({"phase": "running", "active": [{**DISK, "severity": "MAJOR"}, DISK]}, "running", False, "MAJOR"),
     ],
 )
 def test_the_state_in_a_word(journal, tmp_path, status, word, abnormal, severity):
     """A running campaign says how it is; what stands worst is named."""
     facts = looked(tmp_path, status)
     assert (facts.phase.word, facts.phase.abnormal) == (word, abnormal)
-    assert (facts.standing and facts.standing.severity) == severity
+    assert (facts.worst and facts.worst.severity) == severity
     assert facts.asks
 
 
@@ -173,14 +173,14 @@ def test_a_trip_outweighs_all(journal, tmp_path):
     """While a trip is latched, it is the state and the alarm, whatever else is."""
     journal.trips.latch("ph below 3")
     facts = looked(tmp_path, {"phase": "running"})
-    assert (facts.phase.word, facts.standing.severity, facts.standing.message) == ("tripped", "INVALID", "ph below 3")
+    assert (facts.phase.word, facts.worst.severity, facts.worst.message) == ("tripped", "INVALID", "ph below 3")
 
 
 def test_a_process_that_died_shows(journal, tmp_path):
     """Nobody answers and nobody has been seen for a minute: it is not running; before that, it does not answer."""
     assert looked(tmp_path, now=NOON + timedelta(seconds=30)).phase.word == "no answer"
     facts = looked(tmp_path, now=NOON + timedelta(seconds=90))
-    assert (facts.phase.word, facts.standing.severity) == ("not running", "MAJOR")
+    assert (facts.phase.word, facts.worst.severity) == ("not running", "MAJOR")
 
 
 def test_a_suggestion_after_a_process_that_died_is_no_end(journal, tmp_path):
@@ -207,7 +207,7 @@ def test_an_end_is_normal_if_all_is_safe(journal, tmp_path, why, safe, severity)
     journal.beat(why, safe=safe)
     facts = looked(tmp_path)
     assert (facts.phase.word, facts.phase.why) == ("ended", why)
-    assert (facts.standing and facts.standing.severity) == severity
+    assert (facts.worst and facts.worst.severity) == severity
 
 
 def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, tmp_path):
@@ -218,7 +218,7 @@ def test_an_end_by_an_error_is_told_in_its_words_whatever_ended_before(journal, 
     journal.beat("safe.json: cannot be written; free space, then run again", safe=True)
     facts = looked(tmp_path)
     words = "safe.json: cannot be written; free space, then run again"
-    assert (facts.standing.severity, facts.standing.message) == ("MINOR", words)
+    assert (facts.worst.severity, facts.worst.message) == ("MINOR", words)
     assert words in headline(facts, None)
     assert for_people({"ended": facts.phase.why}) == {"ended": words}
     assert words in summary_of(Looker(tmp_path).numbers_now())

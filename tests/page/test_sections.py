@@ -238,8 +238,8 @@ def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden
         {"severity": "MINOR", "source": "disk", "message": "full"},
         {"severity": "MAJOR", "source": "b_probe", "message": "stale"},
     ]
-    facts = looked(tmp_path, {"phase": "holding", "why": "stale", "standing": standing})
-    assert (facts.standing.source, facts.standing.others) == ("b_probe", 1)
+    facts = looked(tmp_path, {"phase": "holding", "why": "stale", "active": standing})
+    assert (facts.worst.source, facts.worst.others) == ("b_probe", 1)
     html = sections(facts, None)["now"]
     golden(text_of(html))
     golden(html)

@@ -27,7 +27,7 @@ LONGEST_SHELF_S: Final = 24 * 3600.0
 
 AlarmKey = tuple[str, str]
 """Kind and source."""
-Condition = Literal["stands", "acknowledged", "over", "settled"]
+Condition = Literal["active", "acknowledged", "over", "settled"]
 """In the order in which they are shown."""
 
 
@@ -120,12 +120,12 @@ class AlarmState:
             return "acknowledged" if self.lasting and not self.until else "settled"
         if self.until:
             return "settled" if self.note else "over"
-        return "stands"
+        return "active"
 
     @property
-    def standing(self) -> bool:
+    def active(self) -> bool:
         """Tell whether its cause has not gone, as far as is known."""
-        return self.condition in ("stands", "acknowledged")
+        return self.condition in ("active", "acknowledged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Alarms:
         return Alarms(states, shelves)
 
     def shown(self, now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
-        """Return every alarm: those that stand first, the worst of them first, then the latest; shelved ones say so.
+        """Return every alarm: active ones first, the worst of them first, then the latest; shelved ones say so.
 
         Args:
             now_s: campaign time.
@@ -184,9 +184,9 @@ _ORDER: Final[tuple[Condition, ...]] = get_args(Condition)
 
 
 def _place(alarm: AlarmState) -> float:
-    """Return where an alarm is shown: a shelved one after all others that stand."""
+    """Return where an alarm is shown: a shelved one after all other active ones."""
     place = _ORDER.index(alarm.condition)
-    return place if alarm.shelf is None or not alarm.standing else _ORDER.index("acknowledged") + 0.5
+    return place if alarm.shelf is None or not alarm.active else _ORDER.index("acknowledged") + 0.5
 
 
 def pressing(alarms: Sequence[AlarmState]) -> tuple[AlarmState, ...]:
@@ -195,8 +195,8 @@ def pressing(alarms: Sequence[AlarmState]) -> tuple[AlarmState, ...]:
 
 
 def worst(alarms: Sequence[AlarmState]) -> AlarmState | None:
-    """Return the worst alarm that stands, unacknowledged ones first; None where none does."""
-    found = [alarm for alarm in alarms if alarm.standing]
+    """Return the worst active alarm, unacknowledged ones first; None where none is active."""
+    found = [alarm for alarm in alarms if alarm.active]
     return max(found, key=lambda a: (a.severity, not a.acknowledged), default=None)
 
 
