@@ -3,11 +3,12 @@
 import asyncio
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
 
-from rigctl.campaign import carry
+from rigctl.campaign import carry, instruments
 from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, to_json, unavailable
 from rigctl.campaign.journal.rows import UpkeepRow
@@ -196,6 +197,12 @@ def test_days_and_millilitres_are_told_to_programs_rounded():
     pump, probe = to_json(make_rig_spec(care=CARE), known)
     assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)
     assert (probe["calibrated_days_ago"], probe["calibration_due_days"]) == (3.12, 26.88)
+
+
+def test_beside_a_campaign_the_wall_clock_says_how_long_ago_something_was(monkeypatch):
+    """At the rig's pace; what is past is not yet to come."""
+    monkeypatch.setattr(instruments, "utc_now", lambda: datetime(2026, 11, 28, 12, tzinfo=UTC))
+    assert instruments.by_wall(60.0)(0.0, "2026-11-28T11:59:00+00:00", "") == 3600.0
 
 
 @pytest.mark.parametrize(

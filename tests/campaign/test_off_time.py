@@ -104,3 +104,14 @@ async def test_what_a_machine_was_off_after_a_trial_was_measured_is_not_the_tria
     with stage.journal() as journal:
         assert (journal.trial(1).state, journal.trial(1).because) == (State.RECORDED, "")
         assert journal.idle.rows() == ()
+
+
+async def test_what_a_pump_gave_while_no_process_was_in_charge_is_booked_by_its_total(stage):
+    """A person has filled a tube by its button; the doses know nothing of that, and were not watched."""
+    await stage.run(make_spec(max_trials=1))
+    stage.world.do("time", s=600.0)
+    stage.world.do("dose", ml=7.0)
+    await stage.run(make_spec(max_trials=2))
+    with stage.journal() as journal:
+        booked = {line.meter: line.quantity for line in journal.idle.rows()}
+    assert booked["acid"] == 7.0

@@ -203,6 +203,24 @@ async def test_a_long_dose_is_asked_about_every_two_seconds(world, speedup, ques
     assert world.clock.now_s() == pytest.approx(1000.0 + 50.0)
 
 
+@pytest.mark.parametrize(("volume_ml", "every_s"), [(20.0, 1.0), (50.0, 1.0), (200.0, 4.0)])
+async def test_a_dose_that_is_due_is_asked_about_every_second_or_fiftieth_of_it(volume_ml, every_s):
+    """So much longer at most a pump runs on that does not end by itself."""
+    world = Pumps(per_dose_ml=volume_ml)
+    world.clock.speedup, world.pump.short = 2400.0, 1.04
+    rest, waited = world.clock.rest, []
+
+    async def noted(seconds):
+        waited.append(seconds)
+        await rest(seconds)
+
+    world.clock.rest = noted
+    await world.dispense(volume_ml)
+    assert waited[0] == pytest.approx(volume_ml)
+    assert set(waited[1:]) == {every_s}
+    await world.close()
+
+
 @pytest.mark.parametrize("times", [1, 2])
 async def test_a_stop_without_a_sign_is_settled_by_asking(world, times, golden):
     """Fault 25: when nothing shows that the stop arrived, the pump is asked, and stopped again if it runs."""
