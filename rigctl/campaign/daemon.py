@@ -40,10 +40,11 @@ from rigctl.campaign.status import ActiveFinding, Status, StatusFold
 from rigctl.campaign.trial import State
 from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman, begin_civil
-from rigctl.errors import JournalError, RigctlError, TrialsStopped, Tripped, in_words
+from rigctl.errors import DeviceError, IdentityMismatch, JournalError, RigctlError, TrialsStopped, Tripped, in_words
 from rigctl.logs import logger
 from rigctl.rig.clocks import Clock, epoch
 from rigctl.rig.dose_log import DoseLog
+from rigctl.rig.protocols import Identity
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import News, SafeReport
 from rigctl.signals import INTERRUPTED_EXIT, NO_SECOND, Signals
@@ -89,7 +90,7 @@ async def run_campaign(
         Locked: another process runs it, or drives one of its buses.
         UsageError: the configuration is not the one it was started with.
         JournalError: the journal cannot be used; nothing has moved.
-        DeviceError: the rig cannot be opened or made safe, or trials keep failing.
+        DeviceError: the rig cannot be opened, or trials keep failing.
         Tripped: the rig has tripped.
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, epoch(clock)))
@@ -350,18 +351,36 @@ class Session:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.decides, self.spec.problem)
         await self.care.begin()
-        seen = await self.care.recognise(await self.rig.open())
+        seen = await self.care.recognise(await self._opened())
         held = await self.starts.begin()
         self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave(seen)
         self.watchman.rig = self.rig.glance
         self._untouched = False
+        await self._begin_safe()
         lost = await recover(self.shared)
         self.past_is_settled = True
         self.desk.tell(await started(self.journal, self.spec, lost))
         self.desk.keep_phase("RUNNING", "started")
         self._manager.ready()
         return await self.runner.run()
+
+    async def _opened(self) -> Mapping[str, Identity]:
+        """Open the rig; after a crash once more when everything is safe, for what did not answer at first."""
+        try:
+            return await self.rig.open()
+        except DeviceError as error:
+            if self._untouched or isinstance(error, IdentityMismatch):
+                raise
+            await self._begin_safe()
+            return await self.rig.open()
+
+    async def _begin_safe(self) -> None:
+        """Make everything safe before the past is settled; hold until that is confirmed, however long it takes."""
+        report = await self.rig.safe()
+        if not report.ok:
+            self._manager.ready()  # the start has come to its end, and holds
+        await self.runner.hold(report)
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         (spent, operated), rows = await self.journal.call(lambda j: (spent_and_operated(j.read), j.read.trials()))

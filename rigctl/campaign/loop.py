@@ -32,7 +32,7 @@ from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.obstacles import Scene, Wait, obstacles
 from rigctl.campaign.production import over, said
-from rigctl.campaign.safe_file import require_safe, standing, until_confirmed
+from rigctl.campaign.safe_file import standing, until_confirmed
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.waiting import Failures, Waiting
 from rigctl.campaign.watch import Finding
@@ -214,7 +214,7 @@ class Runner(CampaignPart):
         source = next(iter(self.let_down)) if len(self.let_down) == 1 else "trial"
         message = f"trial{'' if row is None else f' {row.trial}'} failed: {text}"
         self.desk.major(source, message, detail, kind="trial failed")
-        await self._hold(report)
+        await self.hold(report)
         if row is None and not isinstance(error, Tripped):  # it let down what had not begun: a look, say
             await self._count_failures(None, text)
         return row
@@ -231,7 +231,7 @@ class Runner(CampaignPart):
         moving = trial is not None and (trial.state in MOVING or (trial.state is State.PROPOSED and bool(trial.looks)))
         event = Event.FAIL if moving and finding.rule not in (BY_A_PERSON, TOO_DEAR) else Event.ABANDON
         row = await close_open_trial(self, event, str(finding))
-        await self._hold(report)
+        await self.hold(report)
         if tripping:
             raise Tripped(str(finding))
         self._held_by_the_watch = event is Event.FAIL and finding.then == "hold"
@@ -241,10 +241,10 @@ class Runner(CampaignPart):
         """Bring everything to a confirmed safe state (unless asked to stop); return when it was first tried."""
         report = await self.rig.safe()
         tried_s = await self.journal.call(lambda j: j.time.now_s())
-        await self._hold(report)
+        await self.hold(report)
         return tried_s
 
-    async def _hold(self, report: SafeReport) -> None:
+    async def hold(self, report: SafeReport) -> None:
         """Let no trial begin before everything is confirmed safe."""
         self.trials.apart = self.trials.apart or not report.ok
         if not report.ok:
@@ -352,7 +352,7 @@ class Runner(CampaignPart):
         """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
         row = await close_open_trial(self, Event.ABANDON, str(cap))
-        await self._hold(report)
+        await self.hold(report)
         if isinstance(cap, CapSpent):
             self.trials.care.exhausted.add(cap.actuator)
             self.trials.care.changed = True
@@ -462,12 +462,7 @@ async def _wrong(runner: Runner) -> Mapping[str, str]:
 
 
 async def recover(campaign: CampaignPart) -> int | None:
-    """Make everything safe and settle what was in flight; return the number of the trial that is lost, if one is.
-
-    Raises:
-        TrialsStopped: something cannot be confirmed safe.
-    """
-    require_safe(await campaign.rig.safe())
+    """Settle what was in flight, everything safe; return the number of the trial that is lost, if one is."""
     closed = await close_open_trial(campaign, Event.LOSE, "the process died in mid-trial")
     if closed is None:
         await _cancel_another(campaign)

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 
 from rigctl.campaign.lock import Writer
 from rigctl.codec import plain, typed
-from rigctl.errors import JournalUnwritable, RigctlError, TrialsStopped, in_words, reason
+from rigctl.errors import JournalUnwritable, RigctlError, in_words, reason
 from rigctl.files import own, whole
 from rigctl.logs import logger
 from rigctl.rig.clocks import RealClock
@@ -161,12 +161,6 @@ def standing(report: SafeReport) -> str:
     if report.ok:
         return "everything is safe"
     return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in (report.told or report.failed).items())
-
-
-def require_safe(report: SafeReport) -> None:
-    """Raise `TrialsStopped` unless everything is confirmed safe."""
-    if not report.ok:
-        raise TrialsStopped("no trial may start", standing(report))
 
 
 async def until_confirmed(

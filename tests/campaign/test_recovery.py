@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from rigctl.campaign import safe_file
 from rigctl.campaign.events import CampaignStarted
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
@@ -14,6 +15,7 @@ from rigctl.rig.protocols import Reading
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import INVALID, make_spec, open_journal
 from tests.campaign.records import STATES, STEPS, make_decision
+from tests.campaign.test_acts import ask, phases
 
 MEASURED = {"a": Measurement(5.0, 0.0, 5), "b": Measurement(0.25, 0.0, 5), "y": Measurement(1.5, 0.1, 5)}
 DAY_S = 86_400.0
@@ -173,13 +175,65 @@ async def test_a_signal_before_the_past_is_settled_leaves_it_to_the_next_start(s
 SILENT = DeviceTimeout("mains_meter: silent")
 
 
+@pytest.fixture
+def at_once(monkeypatch):
+    """What cannot be confirmed safe is tried again at once."""
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
+
+
+@pytest.mark.parametrize("opens", [True, False], ids=["opens", "opens only when it is safe"])
+async def test_fault_116_a_start_goes_on_once_what_was_left_driven_is_confirmed_safe(stage, at_once, opens):
+    """It holds until then, with one alarm that ends; only then what was in flight is settled, and trials begin."""
+    left_behind(stage, Event.RUN)
+    failing = {} if opens else {"open": lambda: stage.rig.calls.count("safe") or answers_not()}
+    result = await stage.run(make_spec(max_trials=2), fail=failing, unsafe=[{"valve": "stuck"}] * 3)
+    assert (result.ending, result.safe.ok) == ("trials", True)
+    assert [row.state for row in stage.trials()] == [State.LOST, State.RECORDED]
+    tries = ["open", *["safe"] * 4, *(() if opens else ("open", "safe")), "meters"]
+    assert stage.rig.calls[: len(tries)] == tries
+    assert [a.state for a in stage.alarms() if a.source == "safe state"] == ["stands", "over"]
+    assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
+
+
+def answers_not():
+    raise SILENT
+
+
+async def test_fault_116_a_signal_ends_a_start_that_holds(stage, at_once):
+    """What was in flight is left to the next start, and no trial begins."""
+    left_behind(stage, Event.RUN)
+
+    def third():
+        if stage.rig.calls.count("safe") == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    result = await stage.run(fail={"safe": third}, unsafe=[{"valve": "stuck"}] * 9)
+    assert (result.ending, result.safe.ok) == ("abandoned", True)
+    assert [row.state for row in stage.trials()] == [State.RUNNING]
+    assert stage.world.count("control") == 0
+
+
+async def test_fault_116_stopped_while_a_start_holds_it_settles_the_past_and_ends(stage, at_once):
+    """Asked to end, it begins no trial, and stays until everything is confirmed safe."""
+    left_behind(stage, Event.RUN)
+
+    async def third():
+        if stage.rig.calls.count("safe") == 3:
+            await ask(stage, "stop")
+
+    result = await stage.run(fail={"safe": third}, unsafe=[{"valve": "stuck"}] * 9)
+    assert (result.ending, result.safe.ok) == ("stopped", True)
+    assert [row.state for row in stage.trials()] == [State.LOST]
+    assert stage.rig.calls.count("safe") == 10
+
+
 @pytest.mark.parametrize("last", [Event.ARM, Event.RUN, Event.MEASURE])
-async def test_a_missing_instrument_does_not_keep_the_others_unsafe_after_a_crash(stage, last, golden):
+async def test_a_missing_instrument_does_not_keep_the_others_unsafe_after_a_crash(stage, last, golden, at_once):
     """The rig cannot be opened: what answers goes safe all the same, the rest is named, the error stays what it was."""
     left_behind(stage, last)
     with golden.raises(DeviceTimeout):
         await stage.run(fail={"open": SILENT}, unsafe=[{"valve": "no answer"}])
-    assert stage.rig.calls == ["open", "safe", "safe", "close"]
+    assert stage.rig.calls == ["open", "safe", "safe", "open", "safe", "close"]
     golden([a.message for a in stage.alarms()])
 
 
@@ -198,7 +252,7 @@ async def test_an_unsettled_past_stays_unsettled_until_the_rig_could_be_opened(s
     for _ in range(2):
         with pytest.raises(DeviceTimeout):
             await stage.run(fail={"open": DeviceTimeout("mains_meter: silent")})
-        assert stage.rig.calls == ["open", "safe", "close"]
+        assert stage.rig.calls == ["open", "safe", "open", "safe", "close"]
 
 
 async def test_a_rig_that_was_left_safe_is_not_touched_by_a_start_that_fails(stage):

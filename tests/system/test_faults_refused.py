@@ -45,6 +45,8 @@ class Plc(DataHandler):
     def __init__(self):
         super().__init__(DataBank())
         self.refuses, self.refused = 0, 0
+        self.shut = False
+        """Whether a coil was switched off."""
         self.refuses_once_measured = False
         """Whether it refuses writes from the first reading of its balance on, with the valve on."""
         self.data_bank.set_input_registers(0, [5, 0, 7])
@@ -62,6 +64,7 @@ class Plc(DataHandler):
         if self.refuses:
             self.refused += 1
             return DataHandler.Return(exp_code=self.refuses)
+        self.shut = self.shut or not any(bits_l)
         return super().write_coils(address, bits_l, srv_info)
 
     def write_h_regs(self, address, words_l, srv_info):
@@ -220,6 +223,48 @@ def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(dri
     assert plc.on
     plc.refuses = 0
     assert rigctl("safe").wait() == 0
+    assert not plc.on
+
+
+@pytest.fixture
+def again(driven, plc, tmp_path):
+    """A start after a crash that left the valve on, which the PLC refuses to shut: how to ask it, and the process."""
+    rigctl, run = driven
+    run.kill()
+    plc.refuses = EXP_ACKNOWLEDGE
+    start = rigctl("run", tmp_path / "rig.yaml")
+    start.until(lambda: "HOLDING" in start.phases(), "its word")
+    return rigctl, start
+
+
+def test_fault_116_a_start_after_a_crash_holds_until_the_valve_is_shut_then_goes_on(again, plc):
+    """It tries on and says so; what was in flight is settled, and a trial begins, only once the coil was off."""
+    rigctl, start = again
+    before = plc.refused
+    soon(lambda: plc.refused > before + 3, "further attempts")
+    status = rigctl("status", "--json")
+    assert status.wait() == 0
+    assert status.answer["phase"] == "holding"
+    assert start.alarms(kind="unconfirmed", source="safe state", state="stands")
+    assert [row["state"] for row in start.rows("SELECT state FROM trials")] == ["RUNNING"]
+    assert plc.on
+    plc.shut, plc.refuses = False, 0
+    start.until(lambda: len(start.rows("SELECT 1 FROM trials")) == 2 and start.count("RUNNING"), "the next trial")
+    assert plc.shut
+    assert [row["state"] for row in start.rows("SELECT state FROM trials ORDER BY trial")] == ["LOST", "RUNNING"]
+    start.process.send_signal(signal.SIGTERM)
+    assert (start.wait(), plc.on) == (0, False)
+
+
+def test_fault_116_two_signals_end_a_start_that_holds(again, plc):
+    """Exit 1; what was left on is known to whoever comes next."""
+    rigctl, start = again
+    for expected in ("stays", "leaving"):
+        start.process.send_signal(signal.SIGTERM)
+        soon(lambda word=expected: word in start.said, "its answer")
+    assert (start.wait(), plc.on) == (1, True)
+    plc.refuses = 0
+    assert rigctl("safe", "--if-left-driven").wait() == 0
     assert not plc.on
 
 
