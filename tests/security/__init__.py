@@ -1,1 +1,1 @@
-"""What keeps strangers out: the lock of what is installed, what is known to be weak, and what bandit finds."""
+"""What keeps strangers out: the lock of what is installed, and what is known to be weak."""
