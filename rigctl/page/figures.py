@@ -203,6 +203,7 @@ def strip(tracks: Tracks, axis: Axis, names: Names) -> Markup:
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
         figure.text("0", LANE * lane + 12, shown_set(chosen, names, " + ") or "nothing")
+        figure.line((low, high), (LANE * lane + 22,) * 2, "grid")
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
     told = "; ".join(
@@ -284,8 +285,8 @@ def model_slice(found: Slice, labels: ShownLabels) -> Markup:
             figure.band(xs[begin:end], low[begin:end], high[begin:end], kinds[0])
             figure.line(xs[begin:end], mean[begin:end], kinds[1])
     ticks = nice_ticks(found.at[0], found.at[-1], 4)
-    if found.unit and len(ticks) > 2:  # the unit stands where the last but one would be
-        ticks = (*ticks[:-2], ticks[-1])
+    if found.unit and len(ticks) > 2 and ticks[-1] - ticks[-2] < 0.2 * (found.at[-1] - found.at[0]):
+        ticks = (*ticks[:-2], ticks[-1])  # where the unit stands
     places = [*words.items()] or [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks]
     figure.axes(labels.outcome.unit, places)
     if found.chosen is not None:

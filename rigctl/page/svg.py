@@ -234,12 +234,15 @@ def range_row(
     ]
     if band is not None:
         low, mean, high = (min(max(axis(v), 0.0), 100.0) for v in band)
-        width = short(max(high - low, 0.4))
-        parts.append(Markup('<rect class="band" x="{}%" width="{}%" y="7" height="8"/>').format(short(low), width))
-        beyond = "\u2039" if band[1] < axis.low else "\u203a" if band[1] > axis.high else ""
-        at = Markup('<text x="{}%" y="16" text-anchor="{}">{}</text>').format(short(mean), _anchor(mean * 10), beyond)
-        line = Markup('<line class="mean" x1="{0}%" x2="{0}%" y1="3" y2="19"/>').format(short(mean))
-        parts.append(at if beyond else line)
+        place = Markup('<text x="{}" y="16" text-anchor="{}">{}</text>')
+        if band[1] < axis.low:
+            parts.append(place.format(0, "start", "\u25c2"))
+        elif band[1] > axis.high:
+            parts.append(place.format("100%", "end", "\u25b8"))
+        else:
+            width = short(max(high - low, 0.4))
+            parts.append(Markup('<rect class="band" x="{}%" width="{}%" y="7" height="8"/>').format(short(low), width))
+            parts.append(Markup('<line class="mean" x1="{0}%" x2="{0}%" y1="3" y2="19"/>').format(short(mean)))
     return drawing(22, told, "", Markup().join(parts), f"range {kind}")
 
 
