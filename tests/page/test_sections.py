@@ -189,6 +189,9 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path, golden):
     assert "warning" in row
     assert 'action="act/ack"' in row
     golden(row)
+    for state in ("stands", "over"):  # it says so, and the message is read in ink again
+        journal.alarms.add(Alarm(Severity.MAJOR, "ph", "low", kind="low", state=state))
+    assert '<tr class="major">' in sections(looked(tmp_path, {"phase": "running"}), None)["log"]
 
 
 def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path, golden):

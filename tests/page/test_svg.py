@@ -98,6 +98,6 @@ def test_a_way_far_off_does_not_stretch_the_axis_of_the_others():
     rows, axis = figures.ways(say)
     at = [float(re.search(r'class="mean" x1="([^"%]+)', str(row))[1]) for row in rows[:-1]]
     assert at[0] - at[1] > 15
-    assert "\u2039" in rows[-1]
+    assert "\u25c2" in rows[-1]
     assert 'class="mean"' not in rows[-1]
     assert "400" not in axis
