@@ -79,13 +79,14 @@ def climb_on_grid(
     steps: IntArray,
     tolerance: float,
     few: int = FEW,
+    most_sweeps: int = 60,
 ) -> Maxima:
     """Return local maxima as `climb` does, all of them on the grid of `steps` (d,), as for `snapped`.
 
     Where there are none this is `climb`, to the last bit. The starts of one group have the same free variables; a group
     of no more settings than `few` is looked at as a whole.
     """
-    found = climb(objective, starts, free, groups, lengthscales, tolerance=tolerance)
+    found = climb(objective, starts, free, groups, lengthscales, tolerance=tolerance, most_sweeps=most_sweeps)
     if not steps.any() or not len(starts):
         return found
 

@@ -9,6 +9,7 @@ import pytest
 from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
 from rigctl.core.advice.rule import RuleLine, Setting, Slope
+from rigctl.core.advice.rules import full
 from rigctl.core.advice.rules.full import Days, Readings
 from rigctl.core.advice.rules.saying import how_to_read, rows, settings, worth
 from rigctl.core.advice.rules.short import CONDITIONS, LINES, Arranging, Leaf
@@ -428,3 +429,19 @@ def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(case):
         kinds[price] = answer.run.kind
     assert (kinds[0.05], kinds[0.5], kinds[5.0]) == ("setting", "rule", "rule")
     assert kinds[None] == ("setting" if tolerance else "rule")
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.05])
+def test_climbing_few_days_of_a_set_that_cannot_win_changes_no_choice(monkeypatch, tolerance):
+    """The full rule plays the same, to the last bit, as if every set had been climbed on every day."""
+    problem = problem_of()
+    history = history_of(problem)
+    planner = planner_of(problem, history, fit_history(problem, history).posterior, trial_rng(0, 1), tolerance)
+    readings = Readings.drawn(problem.space, planner.trusted, 256)
+    _, some = planner.full(readings)
+    monkeypatch.setattr(full, "PROBES", 256)
+    _, every = planner.full(readings)
+    assert (some.best.points != every.best.points).any()
+    assert np.array_equal(some.chosen, every.chosen)
+    assert np.allclose(some.points, every.points, rtol=0.0, atol=1e-12)
+    assert np.allclose(some.best.mean.max(axis=1), every.best.mean.max(axis=1), rtol=0.0, atol=1e-12)

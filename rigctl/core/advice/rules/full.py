@@ -160,6 +160,11 @@ class Days:
     def __len__(self) -> int:
         return len(self.read)
 
+    def alike(self, control_set: int) -> bool:
+        """Tell whether no reading tells anything of a trial that controls these variables."""
+        outside = self.outside[control_set]
+        return bool((outside == outside[:1]).all())
+
     def inner(self, control_set: int, points: FloatArray) -> FloatArray:
         """Return the controlled part of the covariance with the data, (b, n), for points (b, d)."""
         mask = np.broadcast_to(self.masks[control_set], points.shape)
@@ -173,7 +178,20 @@ class Days:
 
     def believed(self, control_set: int, points: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return mean and sd, (b,) each, of settings (b, d), each on the day of its row (b,)."""
-        inner = self.inner(control_set, points) * self.outside[control_set][rows]
+        return self._told(control_set, self.inner(control_set, points), rows)
+
+    def judged(self, control_set: int, points: FloatArray, most: int) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Return so many of the settings (c, d) with the highest means on each day, their means and sds, (q, most)."""
+        inner, weighed = self.inner(control_set, points), self.outside[control_set] * self.posterior.alpha
+        top = np.argpartition(-(weighed @ inner.T), most - 1, axis=1)[:, :most]
+        every = np.arange(len(self))
+        told = [self._told(control_set, inner[top[:, k]], every) for k in range(most)]
+        mean, sd = (np.stack(values, axis=1) for values in zip(*told, strict=True))
+        return top, mean, sd
+
+    def _told(self, control_set: int, inner: FloatArray, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and sd, (b,) each, of the controlled parts of covariances with the data, (b, n)."""
+        inner = inner * self.outside[control_set][rows]
         mean = self.posterior.hyperparameters.mean + inner @ self.posterior.alpha
         white = self.posterior.whiten(inner)
         variance = self.prior[control_set][rows] - np.vecdot(white, white)
@@ -208,6 +226,12 @@ JUDGED = 8
 """Settings of a control set whose spread is computed for a day: those with the highest means."""
 CAUTION = 10.0
 """Further standard deviations by which a climb is held back where less is known than at the setting it started from."""
+PROBES = 32
+"""Days that tell how much a control set gains by climbing."""
+MARGIN = 2.0
+"""Times that gain which no day is expected to exceed."""
+MOST_SWEEPS = 24
+"""Of one climb: support has an edge where caution begins, and along an edge a climb takes ever shorter steps."""
 TOLERANCE = 1e-4
 """Prior standard deviations of support: a climb that promises less has arrived."""
 
@@ -275,21 +299,24 @@ class Seeking:
         """Choose on every day: the cheapest set that is good enough, at its best supported setting."""
         found = best_ways(days, ways)
         if climbing:
-            found = climbed(days, found, self.space.steps)
+            found = climbed(days, found, self.space.steps, self._enough(found)[1])
         cost = np.zeros(found.mean.shape)
         for i, chosen in enumerate(self.space.control_sets):
             priced = self.prices.at(i, found.points[:, i, list(chosen.indices)])
             cost[:, i] = 0.0 if priced is None else priced
-        support = found.support
-        top = support.argmax(axis=1)
-        rows = np.arange(len(top))
-        bests = (v[rows, top] for v in (found.mean, support))
-        mean, supported = (np.minimum(b, self.floor + (1 - self.tolerance) * (b - self.floor)) for b in bests)
+        support, (mean, supported) = found.support, self._enough(found)
         good = (found.mean >= mean[:, None]) & (support >= supported[:, None])
         cheapest = np.where(good, cost, np.inf)
         equal = cheapest <= cheapest.min(axis=1)[:, None]
         chosen_sets = np.where(equal, support, -np.inf).argmax(axis=1)
         return Full(found, cost, chosen_sets, supported)
+
+    def _enough(self, found: Best) -> tuple[FloatArray, FloatArray]:
+        """Return from what mean and support on, (q,), a setting is good enough on each day."""
+        top = found.support.argmax(axis=1)
+        bests = (v[np.arange(len(top)), top] for v in (found.mean, found.support))
+        mean, support = (np.minimum(b, self.floor + (1 - self.tolerance) * (b - self.floor)) for b in bests)
+        return mean, support
 
 
 def best_ways(days: Days, ways: Settings) -> Best:
@@ -297,32 +324,55 @@ def best_ways(days: Days, ways: Settings) -> Best:
     count, m = len(days), len(days.masks)
     way = np.zeros((count, m), dtype=np.int64)
     means, sds, rows = np.full((count, m), -np.inf), np.zeros((count, m)), np.arange(count)
-    for s in range(m):
+    for s in np.unique(ways.sets).tolist():
         mine = np.flatnonzero(ways.sets == s)
-        if not len(mine):
-            continue
-        expected = days.means(s, ways.points[mine])
-        few = min(JUDGED, len(mine))
-        top = np.argpartition(-expected, few - 1, axis=1)[:, :few]
-        judged = [days.believed(s, ways.points[mine[top[:, k]]], rows) for k in range(few)]
-        mean, sd = (np.stack(values, axis=1) for values in zip(*judged, strict=True))
+        top, mean, sd = days.judged(s, ways.points[mine], min(JUDGED, len(mine)))
         best = (mean - DOUBT * sd).argmax(axis=1)
         way[:, s], means[:, s], sds[:, s] = mine[top[rows, best]], mean[rows, best], sd[rows, best]
     return Best(ways.points[way], means, sds)
 
 
-def climbed(days: Days, best: Best, steps: IntArray) -> Best:
-    """Climb from every day's settings to the best supported ones nearby; `steps` (d,) as for `snapped`."""
+def climbed(days: Days, best: Best, steps: IntArray, enough: FloatArray) -> Best:
+    """Climb from every day's settings to the best supported ones nearby, where that may make them good enough.
+
+    `PROBES` days are climbed first. On the others a control set stays where it is if even with `MARGIN` times the
+    largest gains of those its support would not reach `enough`, (q,), nor its mean the best one. `steps` (d,) as for
+    `snapped`.
+    """
     points, mean, sd = best.points.copy(), best.mean.copy(), best.sd.copy()
-    rows, h = np.arange(len(days)), days.posterior.hyperparameters
-    scales, tolerance = np.array(h.lengthscales), TOLERANCE * h.signal_sd
+    every, h, support = np.arange(len(days)), days.posterior.hyperparameters, best.support
+    scales, tolerance, top = np.array(h.lengthscales), TOLERANCE * h.signal_sd, best.mean.max(axis=1)
+
+    def climb(s: int, rows: IntArray) -> None:
+        def supported(at: FloatArray, which: IntArray) -> tuple[FloatArray, FloatArray]:
+            return days.support(s, at, rows[which], best.sd[rows[which], s])
+
+        free, groups = np.broadcast_to(days.masks[s], (len(rows), len(scales))), np.arange(len(rows))
+        found = climb_on_grid(
+            supported,
+            points[rows, s],
+            free,
+            groups,
+            scales,
+            steps=steps,
+            tolerance=tolerance,
+            few=0,
+            most_sweeps=MOST_SWEEPS,
+        )
+        points[rows, s] = found.points
+        mean[rows, s], sd[rows, s] = days.believed(s, found.points, rows)
+
     for s in np.flatnonzero(np.isfinite(best.mean[0])).tolist():
-
-        def support(at: FloatArray, which: IntArray, s: int = s) -> tuple[FloatArray, FloatArray]:
-            return days.support(s, at, which, best.sd[which, s])
-
-        free = np.broadcast_to(days.masks[s], points[:, s].shape)
-        found = climb_on_grid(support, points[:, s], free, rows, scales, steps=steps, tolerance=tolerance, few=0)
-        points[:, s] = found.points
-        mean[:, s], sd[:, s] = days.believed(s, found.points, rows)
+        if days.alike(s):
+            climb(s, every[:1])
+            points[:, s], mean[:, s], sd[:, s] = points[0, s], mean[0, s], sd[0, s]
+            continue
+        probes = every[:: max(1, len(every) // PROBES)]
+        climb(s, probes)
+        gains = mean[probes, s] - best.mean[probes, s], mean[probes, s] - DOUBT * sd[probes, s] - support[probes, s]
+        expected, supported = (MARGIN * float(gain.max()) for gain in gains)
+        hopeful = (best.mean[:, s] + expected >= top) | (support[:, s] + supported >= enough)
+        hopeful[probes] = False
+        if hopeful.any():
+            climb(s, every[hopeful])
     return Best(points, mean, sd)

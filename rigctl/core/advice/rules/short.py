@@ -307,6 +307,12 @@ class Pool:
         best = float(self.full.best.support.max(axis=1).mean()) - self.seeking.floor
         return SAVING * self.seeking.tolerance * max(best, 0.0) / spread if spread > 0 else 0.0
 
+    @cached_property
+    def best(self) -> FloatArray:
+        """Return what every control set is worth at its best supported setting, (q, m)."""
+        supported = np.minimum(self.full.best.support, self.full.enough[:, None])
+        return np.asarray(supported - self.weight * self.full.cost)
+
     def add(self, formula: Formula) -> int:
         """Put a formula in; return its number."""
         self.formulas.append(formula)
@@ -411,7 +417,8 @@ def short_rule(
     pool = Pool(days, seeking, full, tuple(telling))
     every = np.arange(len(days))
     pool.add(fixed)
-    tried = np.flatnonzero(np.isfinite(full.best.mean[0]))
+    # a control set that is best on no day is in no line
+    tried = np.unique(pool.best.argmax(axis=1))
     some = every[:: max(1, len(every) // CONSTANTS)]
     for s in tried.tolist():
         columns = list(seeking.space.control_sets[s].indices)
@@ -459,8 +466,7 @@ def _lines(pool: Pool, levels: IntArray) -> tuple[Arranging, list[Leaf]]:
 
 def _least(pool: Pool) -> float:
     """Return the sum over days from which on something is worth its room."""
-    full = np.minimum(pool.full.best.support, pool.full.enough[:, None]) - pool.weight * pool.full.cost
-    gain = float(full.max(axis=1).sum()) - float(pool.worth[0].sum())
+    gain = float(pool.best.max(axis=1).sum()) - float(pool.worth[0].sum())
     return LITTLE * max(gain, 1e-6 * len(pool.days))
 
 

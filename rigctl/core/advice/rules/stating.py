@@ -141,7 +141,9 @@ def stated(planner: Planner, fixed: Supported, posteriors: Sequence[Posterior]) 
     lined, *others = (played.happens(days.masks, readings.occurs)[:JOINT] for played in compared)
     used, share = np.unique(which[:JOINT], return_counts=True)
     averaged = [*others, *(lined[which[:JOINT] == i] for i in used.tolist())]
-    covariance = errors(*zip(*(_joint(posterior, averaged) for posterior in posteriors), strict=True))
+    # where all is controlled alike many days are one point
+    groups = [np.unique(points, axis=0, return_counts=True) for points in averaged]
+    covariance = errors(*zip(*(_joint(posterior, groups) for posterior in posteriors), strict=True))
     # the short rule, and a line that no day is left for, are averages of what is done on the days of the lines
     parts = np.zeros((len(compared) + len(lines), len(averaged)))
     parts[:, len(others) :] = share / share.sum()
@@ -209,19 +211,21 @@ def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) ->
     return RulePlayed(sets, points, mean, cost)
 
 
-def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return means (g,) and covariance (g, g) of the averages over groups of points (b, d), the outcome's own units."""
+def _joint(posterior: Posterior, groups: Sequence[tuple[FloatArray, IntArray]]) -> tuple[FloatArray, FloatArray]:
+    """Return means (g,) and covariance (g, g) of the averages over groups, the outcome's own units.
+
+    A group is its points (b, d) and how often each counts, (b,).
+    """
     h = posterior.hyperparameters
-    ends = np.cumsum([len(g) for g in groups])
-    points = np.concatenate(groups)
+    points, shares = np.concatenate([g for g, _ in groups]), np.concatenate([c / c.sum() for _, c in groups])
+    ends = np.cumsum([len(g) for g, _ in groups])
     first = np.concatenate([[0], ends[:-1]])
-    size = np.diff(np.concatenate([[0], ends]))
     prior = np.zeros((len(groups), len(groups)))
-    for i, group in enumerate(groups):  # with itself and those after it: the matrix is symmetric
-        sums = h.product_kernel.matrix(group, points[first[i] :]).sum(axis=0)
-        prior[i, i:] = prior[i:, i] = np.add.reduceat(sums, first[i:] - first[i])
-    prior *= h.signal_variance / np.outer(size, size)
-    averaged = np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None]
+    for i, (begin, end) in enumerate(zip(first, ends, strict=True)):  # with itself and those after it: it is symmetric
+        sums = shares[begin:end] @ h.product_kernel.matrix(points[begin:end], points[begin:])
+        prior[i, i:] = prior[i:, i] = np.add.reduceat(sums * shares[begin:], first[i:] - begin)
+    prior *= h.signal_variance
+    averaged = np.add.reduceat(shares[:, None] * posterior.covariance(points), first, axis=0)
     white = posterior.whiten(averaged)
     covariance = h.y_scale**2 * (prior - white @ white.T)
     np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
