@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -10,6 +11,7 @@ from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, 
 from rigctl.rig.values import Alarm
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.pump import PumpFaults
+from sim_rig.plants.tank import REFILL_S, TREAT_S
 from tests.simulation.controller import Running
 from tests.simulation.metered import Metered
 
@@ -40,7 +42,8 @@ class Calm:
         self._started_s = 0.0
         self._began: dict[int, float] = {}
         self._beyond_s = -QUIET_S
-        """When a setpoint was last missed: a treatment of seconds may leave it beyond, where no dose brings it back."""
+        """When a setpoint was last missed though nothing was wrong: a treatment of seconds may leave it beyond, where
+        no dose brings it back; and what is waited for seconds only goes on in the tank against all doses."""
         self.met: Counter[str] = Counter()
         witness.mischief.listeners.append(self._noted)
 
@@ -57,7 +60,8 @@ class Calm:
             if self._calm_since(self._began[event.row.trial]):
                 self._ended(event)
         elif isinstance(event, AlarmRaised) and event.alarm.kind == "setpoint missed":
-            self._beyond_s = self._kernel.now_s
+            if self._unsettled() or not self._witness.promises.course.dosed:
+                self._beyond_s = self._kernel.now_s
         elif isinstance(event, AlarmRaised) and event.alarm.kind in FAULTS and event.alarm.state != "over":
             self._alarmed(event.alarm)
 
@@ -68,14 +72,18 @@ class Calm:
     def _ended(self, event: TrialEnded) -> None:
         number, state = event.row.trial, event.row.state
         self.met["trial with nothing wrong"] += 1
-        beyond = self._beyond_s >= self._began[number] and not self._witness.promises.course.dosed
+        beyond = self._beyond_s >= self._began[number]
         if state == "FAILED" and not self._witness.extras & MAY_FAIL and not beyond:
             self._witness.fail(f"trial {number} is FAILED, and nothing is wrong: {event.row.because}")
         if state not in ("RECORDED", "AWAITING") or self._metered.spoilt:
             return
         guessed = self._witness._ask("SELECT meter, note FROM ledger WHERE trial = ? AND estimated", number)
-        if guessed:
+        if any(meter not in self._metered.in_bursts for meter, _ in guessed):
             self._witness.fail(f"trial {number} is charged by estimate, and nothing is wrong: {guessed}")
+
+    def _unsettled(self) -> bool:
+        """Tell whether the last trial is so young that what comes in, or is treated, may move the tank by itself."""
+        return self._kernel.now_s < max(self._began.values(), default=-math.inf) + REFILL_S + TREAT_S
 
     def _calm_since(self, began_s: float) -> bool:
         """Tell whether nothing was wrong since so long before this instant, true time."""

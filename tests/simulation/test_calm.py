@@ -32,6 +32,7 @@ def witness():
             listeners=[], done=Counter(), dirty_until_s=0.0, disk_until_s=0.0, hand_at_s=0.0, _dirty=lambda _: None
         ),
         plant=SimpleNamespace(assembly=SimpleNamespace(sensors={}, circuits={}, wire_faults={PLC: WireFaults()})),
+        promises=SimpleNamespace(course=SimpleNamespace(dosed=True)),
         _ask=lambda *_: [],
     )
 
@@ -94,6 +95,7 @@ def test_a_false_alarm_is_found(witness, kind, state, trouble_s, found):
         ("FAILED", frozenset(), [], 1),
         ("FAILED", frozenset({"caps"}), [], 0),
         ("RECORDED", frozenset(), [("mains", "why")], 1),
+        ("RECORDED", frozenset(), [("tool", "why")], 0),
         ("RECORDED", frozenset(), [], 0),
         ("ABANDONED", frozenset(), [("mains", "why")], 0),
     ],
@@ -103,13 +105,25 @@ def test_a_trial_that_fails_or_is_charged_by_estimate_without_a_reason_is_found(
 ):
     """One that begins and ends while nothing is wrong."""
     witness.extras, witness._ask = extras, lambda *_: estimated
-    calm = Calm(witness, SimpleNamespace(spoilt=False))
+    calm = Calm(witness, SimpleNamespace(spoilt=False, in_bursts={"tool"}))
     calm.heard(None, TrialStep(3, "ARMED", 0.0))
     calm._ended(SimpleNamespace(row=SimpleNamespace(trial=3, state=state, because="so")))
     assert len(witness.failed) == found
     assert calm._calm_since(900.0)
     calm._noted("delay", {})
     assert not calm._calm_since(900.0)
+
+
+@pytest.mark.parametrize(("after_s", "dosed", "found"), [(300.0, True, 1), (30.0, True, 0), (300.0, False, 0)])
+def test_a_setpoint_that_doses_miss_is_found_once_the_tank_moves_by_itself_no_more(witness, after_s, dosed, found):
+    """A refill and a treatment that were waited for for seconds only go on in the tank."""
+    witness.promises.course.dosed = dosed
+    calm = Calm(witness, SimpleNamespace(spoilt=False))
+    calm.heard(None, TrialStep(3, "ARMED", 0.0))
+    witness.kernel.now_s += after_s
+    calm.heard(None, AlarmRaised(Alarm(Severity.MAJOR, "pump", "no response", kind="setpoint missed")))
+    calm._ended(SimpleNamespace(row=SimpleNamespace(trial=3, state="FAILED", because="so")))
+    assert len(witness.failed) == found
 
 
 @pytest.fixture
