@@ -63,7 +63,7 @@ def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
         # what was read may have grown too old while nobody was in charge, or nothing fits the budget after it
         given_up = row.state is State.ABANDONED and row.because.startswith(GIVEN_UP)
         if len(ends) != 1 or (row.state not in FINAL and not given_up):
-            yield f"trial {row.trial}: ended {len(ends)} times, is {row.state}"
+            yield f"trial {row.trial}: ended {len(ends)} times, is {row.state}: {row.because}"
         if row.state is State.FAILED and not overtaken(journal, row):
             yield f"trial {row.trial}: FAILED on a rig without faults: {row.because}"
     lost = sum(row.state is State.LOST for row in rows)
