@@ -8,6 +8,7 @@ import pytest
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, sign, value_floor, values
+from rigctl.core.gp import model as surrogate_model
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from tests.core.conftest import make_history
@@ -111,11 +112,13 @@ def fitted_after(problem, trials):
     return when, then
 
 
-def test_hyper_parameters_that_call_an_outcome_impossible_are_learned_again_at_once(problem):
-    """As soon as three outcomes more were no change of the response, not with a quarter more of them."""
+@pytest.mark.parametrize(("few", "first"), [(40, 44), (41, 41)])
+def test_hyper_parameters_that_call_an_outcome_impossible_are_learned_again_at_once(problem, monkeypatch, few, first):
+    """Of few outcomes with the first that they contradict, of more as soon as three others were no change."""
+    monkeypatch.setattr(surrogate_model, "FEW", few)
     problem = replace(problem, model=LEARNED)
     when, then = fitted_after(problem, range(40, 49))
-    assert when[0] == 44
+    assert when[0] == first
     assert then.hyperparameters.y_scale > 10 * fit_history(problem, needle(40)).hyperparameters.y_scale
 
 

@@ -24,6 +24,8 @@ from rigctl.core.gp.surrogate import Posterior, believing, fit
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter, so O(log n) times in a campaign; and
 where outcomes stay next to impossible by them (`due`)."""
+FEW = 100
+"""Up to so many outcomes, hyper-parameters that contradict one which came after them are learned again with it."""
 MOST_ROWS = 300
 """Of more outcomes the most likely hyper-parameters stand for all."""
 LARGEST_KEPT = 32_000_000
@@ -131,7 +133,9 @@ def _learned(
     if previous is not None:
         left_out = doubted(record, options, given(record, previous, options, memo), memo=memo)
     kept = without(record, left_out)
-    refit = due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
+    # hyper-parameters learned before an outcome came are no witness against it
+    fresh = len(record.y) <= FEW and bool((left_out >= fitted_at).any())
+    refit = fresh or due(kept, previous, fitted_at - int((left_out < fitted_at).sum()))
     if refit and not (previous and previous.ageing):
         left_out, fitted = judged(record, options, previous, memo, light=advice)
         kept = without(record, left_out)
