@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from rigctl.campaign.deciding import keep_to_one_thread
+from rigctl.threads import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
 

@@ -254,7 +254,7 @@ def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Be forked, again and again, with everything imported that the program needs."""
-    from rigctl.campaign.deciding import keep_to_one_thread
+    from rigctl.threads import keep_to_one_thread
 
     keep_to_one_thread()
     request = _next_begun(socket.socket(fileno=int(sys.argv[1])))

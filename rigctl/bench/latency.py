@@ -18,7 +18,6 @@ from typing import Literal
 import numpy as np
 
 from rigctl.bench.problems.problem import COST_SETS, PLANT_SETS
-from rigctl.bench.running.simulate import one_thread
 from rigctl.core.asking import trial_rng
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.kernels import KernelName
@@ -32,6 +31,7 @@ from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaxim
 from rigctl.core.policies.registry import USUAL_POLICY, usual
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.flaws import require
+from rigctl.threads import one_thread
 
 BoundsKind = Literal["integrated", "pointwise"]
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rigctl import system
+from rigctl.threads import keep_to_one_thread
 
 if TYPE_CHECKING:
     from rigctl.core.experiment.history import History, Observation
@@ -29,18 +30,6 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("!QQ")
 """Before each frame: the number of the question, and how many bytes follow."""
 PR_SET_PDEATHSIG = 1
-VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-"""Say how many threads linear algebra may use; they are to be set before any of it is loaded."""
-
-
-def keep_to_one_thread() -> None:
-    """Keep linear algebra to one thread, whatever the environment says.
-
-    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
-    bits of its result, which `replay` compares.
-    """
-    for variable in VARIABLES:
-        os.environ[variable] = "1"
 
 
 def framed(number: int, value: object) -> bytes:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.console import group_cli, trial_cli
 from rigctl.console.options import (
     AsJson,
@@ -36,6 +35,7 @@ from rigctl.console.options import (
 from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, tell
 from rigctl.console.verbs import Commands, Here, Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
+from rigctl.threads import keep_to_one_thread
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,6 +20,7 @@ from rigctl.core.experiment.policy import Finished, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.experiment.space import OFF_GRID
 from rigctl.errors import PolicyError
+from rigctl.threads import one_thread
 
 BUDGET_SPENT = "the budget is spent"
 
@@ -98,6 +99,7 @@ def play(
     return Played(problem, history, tuple(decisions), finished, seed)
 
 
+@one_thread()
 def next_proposal(
     policy: Policy, state: JsonState | None, problem: Problem, history: History, rng: np.random.Generator
 ) -> tuple[Proposal, JsonState]:

@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from rigctl.campaign.deciding import keep_to_one_thread
 from rigctl.campaign.journal.reader import Stamp, at_one_instant, file_number, stamp
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
@@ -32,6 +31,7 @@ from rigctl.page.campaign import Configured, configured
 from rigctl.page.facts import gather
 from rigctl.page.render import page, sections
 from rigctl.page.shown import Facts, Study
+from rigctl.threads import keep_to_one_thread
 
 PERIOD_S = 1.0
 """Wall seconds between two looks at least."""

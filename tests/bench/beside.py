@@ -24,13 +24,14 @@ import numpy as np
 from rigctl.bench.asking.options import build_policy, model_overrides, predefined
 from rigctl.bench.problems.drawn import Drawn, drawn
 from rigctl.bench.problems.truth import ProblemTruth
-from rigctl.bench.running.simulate import one_thread, recommended_after, simulate, true_values
+from rigctl.bench.running.simulate import recommended_after, simulate, true_values
 from rigctl.core.acquisition.outlook import all_variables
 from rigctl.core.asking import Played
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.policy import BudgetSpent, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.policies.random_search import RandomSearch
+from rigctl.threads import one_thread
 
 SMALLEST = 1e-4
 """Regrets below this share of the range count as equal."""

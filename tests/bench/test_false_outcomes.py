@@ -14,7 +14,6 @@ import pytest
 from rigctl.bench.problems.functions import Objective, gp_sample
 from rigctl.bench.problems.problem import COST_SETS, SUBSETS_OF_3
 from rigctl.bench.problems.truth import ProblemTruth
-from rigctl.bench.running.simulate import one_thread
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import Played, play, trial_rng
 from rigctl.core.experiment.arrays import FloatArray
@@ -24,6 +23,7 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.threads import one_thread
 
 MARGINAL = TruncatedNormal.from_moments(0.5, 0.2)
 NOISE_SD = 0.05

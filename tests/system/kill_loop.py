@@ -24,7 +24,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from rigctl.campaign.deciding import keep_to_one_thread  # noqa: E402
+from rigctl.threads import keep_to_one_thread  # noqa: E402
 
 keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl journal replay`
 

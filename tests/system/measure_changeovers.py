@@ -15,10 +15,11 @@ import numpy as np
 
 from rigctl.bench.problems.drawn import drawn
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.simulate import columns, one_thread, simulate
+from rigctl.bench.running.simulate import columns, simulate
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.money import to_units
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.threads import one_thread
 
 CHANGE = 5.0
 """A change costs as much as so many trials."""

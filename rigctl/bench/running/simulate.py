@@ -8,8 +8,7 @@ Regrets of a simulated campaign (algorithms, section 1), as columns with one ent
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import nan
@@ -34,6 +33,7 @@ from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Settings, Space
 from rigctl.core.gp.model import fit_known
+from rigctl.threads import one_thread
 
 ROUNDED = 1e-6
 """Currency units: money has no smaller part."""
@@ -282,18 +282,6 @@ class SimulatedDays:
         return self.nature.during(self.bench.marginals, self.before, quantiles)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep this process to one thread: campaigns side by side would take the processors from each other."""
-    # a limit only holds for libraries loaded by then, and the first decision must not pay for loading them
-    import scipy.stats.qmc  # noqa: F401, PLC0415
-    import sklearn.gaussian_process  # noqa: F401, PLC0415
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
-
-    with threadpool_limits(limits=1):
-        yield
-
-
 def run_cell(cell: Cell) -> list[Row]:
     """Return the cell's table: one row per charged trial. Meanwhile this process keeps to one thread.
 
@@ -301,6 +289,10 @@ def run_cell(cell: Cell) -> list[Row]:
         UsageError: a name or option is wrong, or data are missing.
         PolicyError: the policy proposed what cannot be played.
     """
+    # the first decision must not pay for loading them
+    import scipy.stats.qmc  # noqa: F401, PLC0415
+    import sklearn.gaussian_process  # noqa: F401, PLC0415
+
     with one_thread():
         bench, rules = bench_problem(cell), rule_truth(cell)
         policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))

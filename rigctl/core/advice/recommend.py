@@ -37,6 +37,7 @@ from rigctl.core.gp.model import Fitted, fit_known, with_plausible
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.errors import PolicyError, counted
+from rigctl.threads import one_thread
 
 JUDGED = 64
 """Settings of a control set whose spread is computed: those with the highest means."""
@@ -270,6 +271,7 @@ def _weighed(
     )
 
 
+@one_thread()
 def recommend(
     problem: Problem,
     history: History,
