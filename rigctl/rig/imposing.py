@@ -13,7 +13,6 @@ from rigctl.errors import (
     GuardRefused,
     IdentityMismatch,
     ReadBackMismatch,
-    in_words,
 )
 from rigctl.rig.bus import Bus
 from rigctl.rig.clocks import Clock
@@ -198,7 +197,7 @@ class Imposer:
         try:
             wrong = await self.denial(actuator, value)
         except DeviceError as error:
-            wrong = in_words(error)
+            wrong = ": ".join(filter(None, (error.bus, error.what)))  # by the name that the answer has
         return wrong if self.driven.get(actuator.name) == value else ""
 
     async def still(self, pump: Handle[Doser]) -> None:
