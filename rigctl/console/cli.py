@@ -32,7 +32,7 @@ from rigctl.console.options import (
     Wish,
     buses,
 )
-from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, tell
+from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, remark, tell
 from rigctl.console.verbs import Commands, Here, Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 from rigctl.threads import keep_to_one_thread
@@ -165,7 +165,7 @@ def _shown(loaded: LoadedConfig, directory: Path, *, serve: bool, json: bool) ->
     from rigctl.console.serving import page_beside
 
     for warning in checking.checked(loaded).warnings:
-        typer.echo(f"rigctl: warning: {warning}", err=True)
+        remark(f"warning: {warning}")
     screen = console(stderr=json)
     with page_beside(serve, directory, screen):
         yield screen

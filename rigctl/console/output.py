@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rigctl.codec import plain
 from rigctl.printable import flat, printable
@@ -127,6 +127,29 @@ def labelled(rows: Mapping[str, str], width: int, indent: str = INDENT) -> Itera
 PIPE_WIDTH = 10_000
 
 
+def columns(stream: TextIO) -> int:
+    """Return how wide a terminal is; lines for a pipe are not broken."""
+    return shutil.get_terminal_size().columns if stream.isatty() else PIPE_WIDTH
+
+
+def write(text: str, stream: TextIO | None = None) -> None:
+    """Write lines to standard output or another stream, broken at spaces where a terminal is too narrow for them."""
+    into = stream or sys.stdout
+    width = columns(into)
+    for line in printable(text).split("\n"):
+        fits = len(line) <= width
+        into.writelines(f"{part}\n" for part in ([line] if fits else wrapped(line, width, _hanging(line))))
+
+
+def remark(text: str) -> None:
+    """Say something besides the answer, on standard error."""
+    write(f"rigctl: {text}", sys.stderr)
+
+
+def _hanging(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())] + INDENT
+
+
 def told(value: Any) -> Any:
     """Return any answer as JSON: dataclasses by field; what is not finite is null, for JSON has no word for it."""
     return plain(value, _leaf)
@@ -155,7 +178,7 @@ def print_json_line(answer: Any) -> None:
 def print_fields(answer: Any) -> None:
     """One `name: value` per line on standard output."""
     for name, value in told(answer).items():
-        sys.stdout.write(printable(f"{name.replace('_', ' ')}: {_shown(value)}\n"))
+        write(f"{name.replace('_', ' ')}: {_shown(value)}")
 
 
 def rows(answers: Sequence[Any]) -> list[str]:
@@ -189,12 +212,10 @@ def screen_class() -> type[Console]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console that people read; lines for a pipe or a dumb terminal are not broken."""
+    """Return the console that people read."""
     made = screen_class()(stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not made.is_terminal:
-        made.width = PIPE_WIDTH
-    elif made.is_dumb_terminal:  # rich takes 80 columns, whatever the terminal says
-        made.width = shutil.get_terminal_size().columns
+    if not redraws(made):  # of a dumb terminal rich takes 80 columns, whatever it says
+        made.width = columns(sys.stderr if stderr else sys.stdout)
     return made
 
 
@@ -220,15 +241,10 @@ class Answer:
         elif callable(self.sentences):
             self.sentences(console())
         else:
-            print_sentences(self.sentences)
+            for sentence in self.sentences:
+                write(sentence)
         if self.following and not json:
             sys.stdout.write(f"{self.following}\n")
-
-
-def print_sentences(sentences: Iterable[str]) -> None:
-    """Print each on a line of its own, broken at spaces where a terminal is too narrow for it."""
-    screen = console()
-    lines(screen, (part for sentence in sentences for part in wrapped(sentence, screen.width)))
 
 
 def redraws(console: Console) -> bool:

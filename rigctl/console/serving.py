@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rigctl.campaign.lock import make_directory
-from rigctl.console.output import print_json
+from rigctl.console.output import print_json, remark
 from rigctl.errors import UsageError, counted
 from rigctl.people import this_person
 
@@ -62,7 +62,7 @@ def serve(
             raise
         listener = serving.listening(serving.ServedAt(directory, host, 0))  # any other will do beside a campaign
     if warning:
-        typer.echo(f"rigctl: warning: {warning}", err=True)
+        remark(f"warning: {warning}")
 
     url = serving.url_of(place, listener)  # connections are taken from here on
     if json:

@@ -29,7 +29,7 @@ from rigctl.console.options import (
     named,
     table_named,
 )
-from rigctl.console.output import Answer, after_ingest, after_recommend, after_suggest
+from rigctl.console.output import Answer, after_ingest, after_recommend, after_suggest, columns, remark, write
 from rigctl.console.verbs import Commands, Group, Here
 from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.printable import printable
@@ -84,7 +84,7 @@ def suggest(
     other = "its history is not the campaign's" if history else ""
     why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
     if why_not:
-        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+        remark(f"this suggestion is not kept in the journal: {why_not}")
     answer = suggesting.to_json(loaded, past, suggestion)
     following = "" if history else after_suggest(loaded, state, answer["setpoints"])
     left = answer["budget"]["total"] - answer["budget"]["spent"]
@@ -131,9 +131,7 @@ def ingest(
     sure = made_sure(force=force, ask=source != "-" and not json)
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
     if done.departed:
-        typer.echo(
-            f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
-        )
+        remark(f"trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}")
     return Answer(done.to_json(), None, after_ingest(loaded, state, spent=done.spent >= done.budget))
 
 
@@ -343,7 +341,8 @@ def import_(
     plan = answering(lambda said: importing.planned(loaded, path, said, controlled), flags, ask=not json)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
-        typer.echo(printable("\n".join(importing.preview(loaded, plan))))
+        for line in importing.preview(loaded, plan, columns(sys.stdout)):
+            write(line)
     answer = dict(importing.to_json(loaded, plan))
     if dry_run:
         answer["doubts"] = importing.doubted(loaded, directory, plan)
@@ -379,8 +378,8 @@ def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -
 
 def _answer(what: Mistake, answers: Mapping[str, str]) -> str:
     """Ask a person what is meant, until it is one of the answers."""
-    typer.echo(printable(f"{what.where}: {replace(what.flaw, remedy='')}"), err=True)
-    typer.echo("\n".join(f"  {answer} {does}" for answer, does in answers.items()), err=True)
+    write(f"{what.where}: {replace(what.flaw, remedy='')}", sys.stderr)
+    write("\n".join(f"  {answer} {does}" for answer, does in answers.items()), sys.stderr)
     answer = ""
     while answer not in answers:
         try:
@@ -399,9 +398,9 @@ def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
         if not doubts:
             return
         if force:
-            typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
+            remark(f"recorded all the same:\n{told}")
         elif ask and at_a_terminal():
-            typer.echo(f"This looks mistyped:\n{told}", err=True)
+            write(f"This looks mistyped:\n{told}", sys.stderr)
             try:
                 agreed = typer.confirm("Record it all the same?", err=True)
             except typer.Abort:  # Ctrl-C, or the end of the input

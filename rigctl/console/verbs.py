@@ -214,7 +214,9 @@ def _refusals(ctx: Any, words: Sequence[str]) -> Iterator[None]:
             raise
         if "--json" in words[: words.index("--") if "--" in words else None]:
             _print({"error": error_fields(refused), "exit_code": refused.exit_code})
-        typer.echo(f"rigctl: {refused}", err=True)
+        from rigctl.console.output import remark  # noqa: PLC0415  # only where something is shown
+
+        remark(str(refused))
         raise typer.Exit(refused.exit_code) from error
 
 

@@ -12,12 +12,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rigctl.console import output
 from rigctl.console.cli import app
 from tests.console.conftest import GOLDEN, ROOT, assert_golden
 from tests.console.test_alarms import alarmed  # noqa: F401  # a world
 from tests.console.test_outcome import awaited  # noqa: F401  # another
-from tests.profiles import slow_between
+from tests.profiles import nightly_beyond, slow_between
 
+NARROW = 60
+TOLD = ("alarms", "check", "import", "refused-calls")
+"""Sessions with long messages; the gate looks at their width, the night at that of all."""
 SESSIONS = sorted((GOLDEN / "sessions").glob("*.txt"))
 WORLD = re.compile(r"# in: (\w+)")
 TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+)?(\+00:00|Z)?|\d{8}T\d{6}Z|\b\d\d:\d\d\b")
@@ -81,3 +85,22 @@ def test_a_session_is_answered_as_it_was(session, request):
         ends = f"{given}END\n" if line.endswith(" <<END") else ""
         played += f"{line}\n{ends}" + ("" if line.startswith("#") else answer(bench.folder, line, given))
     assert_golden(f"sessions/{session.stem}", played)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    "session",
+    nightly_beyond(len(TOLD), sorted(SESSIONS, key=lambda path: path.stem not in TOLD)),
+    ids=lambda path: path.stem,
+)
+def test_no_line_of_a_session_is_wider_than_the_terminal(session, request, monkeypatch):
+    """All is broken at spaces but what is copied as it stands: commands, JSON, and files that are shown."""
+    monkeypatch.setattr(output, "columns", lambda _: NARROW)
+    text = session.read_text(encoding="utf-8")
+    bench = request.getfixturevalue(WORLD.search(text)[1])
+    wide = []
+    for line, given in parts(text):
+        shown = "" if line.startswith(("#", "$ cat")) else answer(bench.folder, line, given)
+        wide += [each for each in shown.splitlines() if len(each) > NARROW and "--json" not in line]
+    assert [each for each in wide if not each.startswith("Next: ")] == []

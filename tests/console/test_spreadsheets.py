@@ -12,6 +12,7 @@ import pytest
 from rigctl.config.load import LoadedConfig, load
 from rigctl.console import trial_cli
 from rigctl.console.options import TableFlags
+from rigctl.console.output import PIPE_WIDTH
 from rigctl.console.tables import importing
 from rigctl.errors import ConfigError, UsageError
 from tests.console.conftest import assert_golden
@@ -245,7 +246,7 @@ def became(kind: Kind) -> tuple[importing.ImportPlan | None, str]:
         plan = importing.planned(loaded(Path.cwd()), Path(kind.name), kind.flags, kind.controlled)
     except (ConfigError, UsageError) as error:
         return None, str(error)
-    form, *rest = importing.preview(loaded(Path.cwd()), plan)
+    form, *rest = importing.preview(loaded(Path.cwd()), plan, PIPE_WIDTH)
     return plan, "\n".join([form, *(line for line in rest if " left out" in f" {line}" or " trial" in line)])
 
 

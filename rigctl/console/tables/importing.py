@@ -26,6 +26,7 @@ from rigctl.console.benches.by_hand import (
 )
 from rigctl.console.benches.ingest import recorded_so_far
 from rigctl.console.options import TableFlags
+from rigctl.console.output import ShownColumn, table
 from rigctl.console.tables.numerals import is_empty
 from rigctl.console.tables.reading import read_table, settled
 from rigctl.console.tables.table import (
@@ -276,8 +277,8 @@ def _sets(loaded: LoadedConfig, plan: ImportPlan) -> Counter[str]:
     return found
 
 
-def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
-    """Return what would be imported, line by line, for people."""
+def preview(loaded: LoadedConfig, plan: ImportPlan, width: int) -> Sequence[str]:
+    """Return what would be imported, line by line, for people; the table of columns is at most so wide."""
     decimal = plan.table.decimals or "point"
     sheet = plan.table.sheet
     separator = {"\t": "tab"}.get(sheet.grid.separator, sheet.grid.separator)
@@ -287,12 +288,11 @@ def preview(loaded: LoadedConfig, plan: ImportPlan) -> Sequence[str]:
     ]
     lines += [f"not read: {', '.join(sheet.grid.others)} (--sheet NAME)"] if sheet.grid.others else []
     _, first = sheet.rows[0]
-    table = [("column", "is", "first value", "becomes")]
-    table += [
+    told = [
         (c.header, _is(c), cell, _becomes(c, cell, plan)) for c, cell in zip(plan.table.columns, first, strict=True)
     ]
-    for header, meaning, cell, number in table:
-        lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
+    heads = ("column", "is", "first value", "becomes")
+    lines += table([ShownColumn(h, cells, left=True) for h, *cells in zip(heads, *told, strict=True)], width)
     sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
     unpaid = sum(row.known.amount is None for row in plan.rows)
     failed = sum(row.outcome is None for row in plan.rows)
@@ -318,7 +318,3 @@ def _becomes(column: SheetColumn, cell: str, plan: ImportPlan) -> str:
         return "nothing" if is_empty(cell) else f"{plan.table.number(column, cell):g} {column.into}".rstrip()
     except ValueError:
         return ""
-
-
-def _short(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
