@@ -11,7 +11,7 @@ import math
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -64,6 +64,7 @@ class Lookout:
         driven: actuators that hold a value now, confirmed or at least acknowledged.
         denial: what an actuator says instead of holding a value; empty if it does.
         dosing: pumps with a dose of ours under way, or not settled yet.
+        unsafe: what the last attempt to make everything safe left unconfirmed; meanwhile no watchdog is fed.
     """
 
     wiring: Wiring
@@ -74,6 +75,7 @@ class Lookout:
     driven: Callable[[], Mapping[str, float]]
     denial: Callable[[Handle[Actuator], float], Awaitable[str]]
     dosing: Callable[[], Mapping[str, int]]
+    unsafe: Callable[[], Collection[str]]
     news: News
     _beats: defaultdict[Bus, _Beat] = field(default_factory=lambda: defaultdict(_Beat))
     _asked_s: dict[str, float] = field(default_factory=dict)
@@ -155,8 +157,8 @@ class Lookout:
 
     def _beats_now(self, name: str, now_s: float) -> bool:
         """Tell whether a watchdog is to be fed; a heartbeat is a moment early rather than late."""
-        every_s = self._fed[name][1].every_s
-        if name in self.wiring.aside or now_s < self._fed_s.get(name, -math.inf) + every_s - self.spec.every_s / 2:
+        due_s = self._fed_s.get(name, -math.inf) + self._fed[name][1].every_s - self.spec.every_s / 2
+        if name in self.wiring.aside or self.unsafe() or now_s < due_s:
             return False
         self._fed_s[name] = now_s
         return True

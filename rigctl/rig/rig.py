@@ -71,6 +71,7 @@ class Rig:
             driven=lambda: self.driven,
             denial=self._imposer.denial,
             dosing=lambda: self._dispenser.turns,
+            unsafe=lambda: self._unsafe,
             news=news,
         )
         self._dispenser.stood_at = self._lookout.book_unasked

@@ -8,6 +8,7 @@ import pytest
 
 from rigctl.errors import DeviceFault
 from rigctl.rig.dead_man import unguarded
+from rigctl.rig.protocols import ActuatorState
 from rigctl.rig.spec import WatchSpec
 from tests.config.conftest import loaded
 from tests.config.texts import SMALL
@@ -92,6 +93,21 @@ async def test_fault_97_a_watchdog_that_stops_working_is_an_objection_to_what_is
     beats = heart.beats
     await glanced(fed, lambda: heart.beats >= beats + 2)
     assert fed.glance().astray == {}
+
+
+async def test_fault_117_no_watchdog_is_fed_while_not_everything_is_confirmed_safe(bench, fed, heart, monkeypatch):
+    """A device that does not go off when it is told may do so by itself; once all is confirmed it is fed again."""
+    monkeypatch.setattr(bench.valve, "read_back", lambda deadline: ActuatorState(controlled=True, setpoint=30.0))
+    await fed.open()
+    assert set((await fed.safe()).failed) == {"b_valve"}
+    beats = heart.beats
+    for _ in range(10):
+        fed.glance()
+        await asyncio.sleep(0.005)
+    assert heart.beats == beats
+    monkeypatch.undo()
+    assert (await fed.safe()).ok
+    await glanced(fed, lambda: heart.beats > beats)
 
 
 def test_actuators_without_one_are_known():
