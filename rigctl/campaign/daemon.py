@@ -33,7 +33,7 @@ from rigctl.campaign.lock import bus_locks, state_lock
 from rigctl.campaign.loop import BY_A_PERSON, Runner, abandon_open_trial, recover
 from rigctl.campaign.production import begin, started
 from rigctl.campaign.requests import Manual, Requests
-from rigctl.campaign.safe_file import STAYS, standing, until_confirmed
+from rigctl.campaign.safe_file import SOURCE, STAYS, standing, tell_confirmed, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts, Word
 from rigctl.campaign.status import ActiveFinding, Status, StatusFold
@@ -310,6 +310,8 @@ class Session:
             if self._report.ok:
                 os._exit(INTERRUPTED_EXIT)
         if self._report.ok:
+            if not self.runner.report.ok:  # broken off while it held for that
+                tell_confirmed(self.desk)
             await self._word.take_back()
         else:
             self._staying = asyncio.create_task(self._stay(why))  # waits neither for the journal nor for a meter
@@ -333,7 +335,7 @@ class Session:
             await self._word.take_back()
         else:
             left = f"the process ends: {standing(self._report)}"
-            self.desk.major("safe state", left, kind="left unsafe")
+            self.desk.major(SOURCE, left, kind="left unsafe")
 
     @property
     def stays(self) -> bool:

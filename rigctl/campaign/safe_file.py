@@ -153,6 +153,8 @@ LONGEST_RETRY_S = 10.0
 """Wall seconds between two attempts to make everything safe; they double from the first to the longest."""
 REMIND_S = 60.0
 """Wall seconds after which the log says again what is not confirmed safe."""
+SOURCE = "safe state"
+"""Of the alarm while something is not confirmed safe."""
 STAYS = "it stays and tries again until everything is confirmed safe; another signal ends it"
 
 
@@ -186,8 +188,7 @@ async def until_confirmed(
     """
     if report.ok:
         return report
-    kind, source, log = "unconfirmed", "safe state", logger("rigctl.campaign")
-    news.stands(source, f"{what}: {standing(report)}", kind=kind)
+    news.stands(SOURCE, f"{what}: {standing(report)}", kind="unconfirmed")
     pause_s, told_s = FIRST_RETRY_S, time.monotonic()
     while not report.ok:
         await moment(pause_s, sooner or asyncio.Event())
@@ -197,9 +198,14 @@ async def until_confirmed(
         report = await safe()
         if not report.ok and time.monotonic() >= told_s + REMIND_S:
             told_s = time.monotonic()
-            log.error("still not confirmed safe", what=what, failed=dict(report.failed))
-    news.over(source, "confirmed: everything is safe", kind=kind)
+            logger("rigctl.campaign").error("still not confirmed safe", what=what, failed=dict(report.failed))
+    tell_confirmed(news)
     return report
+
+
+def tell_confirmed(news: News) -> None:
+    """Tell that what stood as not confirmed safe is."""
+    news.over(SOURCE, "confirmed: everything is safe", kind="unconfirmed")
 
 
 async def moment(within_s: float, sooner: asyncio.Event) -> None:

@@ -199,7 +199,8 @@ def answers_not():
     raise SILENT
 
 
-async def test_fault_116_a_signal_ends_a_start_that_holds(stage, at_once):
+@pytest.mark.parametrize("more", [3, 9], ids=["safe at the end", "safe later"])
+async def test_fault_116_a_signal_ends_a_start_that_holds(stage, at_once, more):
     """What was in flight is left to the next start, and no trial begins."""
     left_behind(stage, Event.RUN)
 
@@ -207,8 +208,9 @@ async def test_fault_116_a_signal_ends_a_start_that_holds(stage, at_once):
         if stage.rig.calls.count("safe") == 3:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    result = await stage.run(fail={"safe": third}, unsafe=[{"valve": "stuck"}] * 9)
+    result = await stage.run(fail={"safe": third}, unsafe=[{"valve": "stuck"}] * more)
     assert (result.ending, result.safe.ok) == ("abandoned", True)
+    assert [a.state for a in stage.alarms() if a.source == "safe state"][-1] == "over"
     assert [row.state for row in stage.trials()] == [State.RUNNING]
     assert stage.world.count("control") == 0
 
