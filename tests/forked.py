@@ -36,6 +36,7 @@ LONGEST = 1 << 18
 """Bytes of a command with its environment."""
 LIBC = ctypes.CDLL(None)
 DECIDING = "rigctl.campaign.deciding"
+TRUTH = ["-m", "sim_rig", "truth"]
 HEAVY = ("scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats.qmc")
 
 
@@ -50,7 +51,7 @@ class Forked(subprocess.Popen[Any]):
         cwd, env, session, streams = rest[4], rest[5], rest[-2], rest[9:15]
         interpreter, *options, module = args[: args.index("-m") + 2]
         environment = dict(os.environ if env is None else env)
-        if interpreter != sys.executable or set(options) - {"-P", "-m"} or _path(environment) != _path(os.environ):
+        if interpreter != sys.executable or set(options) - {"-P", "-m"}:
             raise ValueError(f"{args}: only what this interpreter would run is forked")
         if rest[1] is not None or rest[3]:
             raise ValueError(f"{args}: what has to be done, or kept open, before it begins needs a process of its own")
@@ -61,7 +62,7 @@ class Forked(subprocess.Popen[Any]):
             "env": environment,
             "session": bool(session),
         }
-        given = [number if number != -1 else usual for usual, number in enumerate((streams[0], streams[3], streams[5]))]
+        given = _given(streams)
         self._status, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(_parent()[1], [json.dumps(request).encode()], [*given, theirs.fileno()])
@@ -88,8 +89,9 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
 
-def _path(environment: Mapping[str, str]) -> str:
-    return environment.get("PYTHONPATH", "")
+def _given(streams: Sequence[int]) -> list[int]:
+    """Input, output and errors, of the six numbers that `Popen` has of them; what is not redirected stays as it is."""
+    return [number if number != -1 else usual for usual, number in enumerate((streams[0], streams[3], streams[5]))]
 
 
 def run(words: Sequence[object], *, within_s: float = 180.0, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -138,7 +140,7 @@ def _import_all_of(program: str) -> None:
             if not found.name.endswith("__main__") and not found.name.startswith("rigctl.bench"):
                 importlib.import_module(found.name)
     if program == "rigctl":
-        for name in HEAVY:
+        for name in (*HEAVY, "sim_rig.truth"):
             importlib.import_module(name)
         from rigctl.config.load import load
 
@@ -199,27 +201,33 @@ def _become(request: Mapping[str, Any]) -> None:
     time.tzset()
     sys.argv[1:] = request["arguments"]
     sys.path[:] = [place for place in sys.path if place != str(ROOT)]
+    for place in reversed(request["env"].get("PYTHONPATH", "").split(os.pathsep)):
+        if place and place not in sys.path:
+            sys.path.insert(0, place)
+            if (site := Path(place) / "sitecustomize.py").is_file():
+                runpy.run_path(str(site))
 
 
 def decide_in_twins() -> Callable[..., None]:
     """Let the process that decides be forked from this one, which has imported all that it needs.
 
-    It is this one's child, as it must be: it ends with its parent. Returns what begins it as the program does, so that
-    a test can take that up again.
+    It is this one's child, as it must be: it ends with its parent. So is who tells the simulator's truth. Returns what
+    begins them as the program does, so that a test can take that up again.
     """
     begin = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
     def execute(popen: Any, args: Sequence[str], *rest: Any) -> None:
-        if DECIDING not in args:
+        if DECIDING not in args and list(args[1:4]) != TRUTH:
             begin(popen, args, *rest)
             return
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         popen.pid = os.fork()
         if not popen.pid:
             try:
-                streams = rest[9], rest[12], rest[14]
-                request = {"arguments": args[-1:], "cwd": Path.cwd(), "env": rest[5], "session": True}
-                _decide(before, {**request, "streams": streams})
+                module = args.index("-m") + 1
+                request = {"arguments": args[module + 1 :], "cwd": Path.cwd(), "session": rest[-2]}
+                request |= {"env": dict(os.environ if rest[5] is None else rest[5]), "streams": _given(rest[9:15])}
+                _become_twin(before, request, args[module])
             except BaseException:  # noqa: BLE001 - as an interpreter does
                 traceback.print_exc()
             finally:
@@ -232,8 +240,8 @@ def decide_in_twins() -> Callable[..., None]:
     return begin  # type: ignore[no-any-return]
 
 
-def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
-    """Be the process that decides, forked from one that goes on with threads, signals and files of its own."""
+def _become_twin(mask: Iterable[int], request: Mapping[str, Any], module: str) -> None:
+    """Be a process of this module, forked from one that goes on with threads, signals and files of its own."""
     gc.freeze()  # nothing of that one may be closed here: files have other numbers now
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
@@ -241,13 +249,15 @@ def _decide(mask: Iterable[int], request: Mapping[str, Any]) -> None:
     signal.set_wakeup_fd(-1)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     found = list(sys.path)  # as the program tells it
-    _become(request)
+    _become({**request, "streams": [os.dup(stream) for stream in request["streams"]]})
     sys.path[:] = found
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         if "rw-s" in line and "/" in line:  # of a journal, whose disk it would keep busy
             first, last = (int(end, 16) for end in line.split()[0].split("-"))
             LIBC.munmap(ctypes.c_void_p(first), ctypes.c_size_t(last - first))
+    if module != DECIDING:
+        _play(module)
     sys.modules["__main__"] = program = importlib.import_module(DECIDING)
     program.main()
 
@@ -260,8 +270,13 @@ def main() -> None:
     request = _next_begun(socket.socket(fileno=int(sys.argv[1])))
     _become(request)
     decide_in_twins()
+    _play(request["module"])
+
+
+def _play(module: str) -> None:
+    """Do what the module does as a program, and end as it ends."""
     try:
-        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         if ended.code is not None and not isinstance(ended.code, int):
             raise

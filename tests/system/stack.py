@@ -213,7 +213,7 @@ class Stack:
     ) -> Process:
         """Start `python -m rigctl ...` in the stack's directory; `from_nothing`: with all its imports."""
         number = len(self.processes)
-        begin = subprocess.Popen if from_nothing or "PYTHONPATH" in environment else Forked
+        begin = subprocess.Popen if from_nothing else Forked
         out, err = self.directory / f"out-{number}.json", self.directory / f"err-{number}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = begin(
