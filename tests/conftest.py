@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -44,6 +45,14 @@ for number, usual in (
 ):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+@pytest.fixture
+def twins() -> Iterator[None]:
+    """Have those that decide forked from this process: their imports take longer than what most tests ask of them."""
+    begin = forked.decide_in_twins()
+    yield
+    subprocess.Popen._execute_child = begin  # type: ignore[attr-defined]
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -29,7 +29,6 @@ from rigctl.errors import NoAnswer, PolicyError
 from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
-from tests.forked import decide_in_twins
 from tests.system.stack import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -53,7 +52,7 @@ def question(count=0, policy=None, state=None, seed=7, spec=None):
 
 
 @pytest.fixture
-async def decider():
+async def from_nothing():
     """Ended with whatever it started; other tests may have left what theirs are forked from (tests/forked.py)."""
     before, made = psutil.Process().children(), ProcessDecider()
     yield made
@@ -62,11 +61,9 @@ async def decider():
 
 
 @pytest.fixture
-def twins():
-    """The process is forked from this one: its imports take longer than all that most tests ask of it."""
-    begin = decide_in_twins()
-    yield
-    subprocess.Popen._execute_child = begin
+def decider(twins, from_nothing):
+    """Forked from this process."""
+    return from_nothing
 
 
 def plain(asked):
@@ -79,9 +76,9 @@ async def the_process(decider):
 
 
 @pytest.mark.slow
-async def test_its_answers_are_those_of_this_process(decider):
+async def test_its_answers_are_those_of_this_process(from_nothing):
     """As the history grows, shrinks or is another one, decision and memory are the same as when made here."""
-    spec, state = make_spec(), None
+    decider, spec, state = from_nothing, make_spec(), None
     for count in (0, 1, 2, 7, 7, 3, 4):
         asked = question(count, state=state, spec=spec)
         assert await decider.decide(asked, LONG_S) == decide(asked)
@@ -93,7 +90,6 @@ async def test_its_answers_are_those_of_this_process(decider):
     assert await decider.decide(other, LONG_S) == decide(other)
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_it_is_told_of_each_trial_once(decider):
     """What goes over with a question is the trials that are new, however many are known."""
@@ -109,7 +105,6 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert await the_process(decider) == child._process.pid
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
     """And for nobody else: not before, not of another history, nor of one that was corrected since."""
@@ -134,7 +129,6 @@ async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
         assert await decider.decide(ask(end, None), LONG_S) == decide(ask(whole, None))
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_a_campaign_keeps_no_more_than_the_last_trials_here(stage, decider):
     """However long it is; a process that had to be started anew is told of all of it; replay agrees."""
@@ -159,7 +153,6 @@ async def test_a_campaign_keeps_no_more_than_the_last_trials_here(stage, decider
     assert max(before | after) - alive[0] < 8, alive
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
     """What is left for trials may change between two questions; the process that answers stays, and heeds it."""
@@ -181,7 +174,7 @@ async def test_the_examples_decide_there_to_the_same_bits(decider, example):
     loaded = load(CONFIG / f"{example}.yaml")
     space, nature = loaded.problem.space, np.random.default_rng(3)
     history, state = History(), None
-    for trial in range(1, 9):
+    for trial in range(1, 7):
         asked = Question(loaded.policy, loaded.problem, 5, history, state)
         decision = await decider.decide(asked, LONG_S)
         assert decision == decide(replace(asked, history=History.of(history.observations)))
@@ -213,7 +206,6 @@ async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decide
     assert not psutil.pid_exists(first)
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "lost"), [("forks", []), ("doubles", []), ("lags", [3]), ("babbles", [2])])
 async def test_fault_87_an_answer_that_is_not_to_the_question_is_dropped(decider, kind, lost):
@@ -242,7 +234,6 @@ async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind, gold
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_fault_60_the_loop_turns_while_the_interpreter_lock_is_held(decider):
     """A policy that keeps the interpreter lock for two seconds keeps its own."""
@@ -269,7 +260,6 @@ async def test_what_a_policy_prints_harms_nothing(decider):
     assert (await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, golden):
     """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
@@ -280,7 +270,6 @@ async def test_fault_75_an_exception_comes_back_with_its_traceback(decider, gold
     assert "bad_policies.py" in decision.traceback
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.slow
 async def test_the_end_of_a_campaign_comes_back_as_such(decider, golden):
     """A stopping rule and a spent budget arrive as what they are."""
@@ -310,7 +299,6 @@ async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider
         assert not isinstance(refused.value, NoAnswer)
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     """After a cancelled decision the next question gets its own answer."""
@@ -325,7 +313,6 @@ async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     assert await decider.decide(asked, LONG_S) == decide(asked)
 
 
-@pytest.mark.usefixtures("twins")
 @pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 async def test_who_ends_the_controller_ends_the_process_through_it(decider, number):

@@ -102,6 +102,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     agrees(stack, tmp_path / "state", installed, 7)
 
 
+@pytest.mark.usefixtures("twins")
 async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):
     """It keeps the interpreter lock for ever: ended at its limit, its last good proposal is played again, in time."""
     sim.control({"clear": True})
