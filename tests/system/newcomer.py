@@ -86,7 +86,7 @@ def growth(measured: dict[str, float]) -> float:
     return 300.0 - sum(40.0 * (x - BEST_AT[name]) ** 2 / BEST_AT[name] for name, x in measured.items())
 
 
-def old_table(file: Path, rows: int = 60) -> None:
+def old_table(file: Path, rows: int) -> None:
     """Write past trials as a spreadsheet saves them: semicolons, decimal commas, units in headers, missing costs."""
     past = random.Random(3)
     lines = ["Versuch;pH;CA [mM];Growth [cm2/day];Cost [EUR];controlled"]
@@ -98,16 +98,16 @@ def old_table(file: Path, rows: int = 60) -> None:
     file.write_bytes("\r\n".join(lines).encode("latin-1"))
 
 
-def path(newcomer: Newcomer, *, demo: str, by_hand: int = 10) -> None:
-    """Walk it, from the demo over so many trials by hand to a report."""
+def path(newcomer: Newcomer, *, demo: str, by_hand: int = 10, before: int = 60) -> None:
+    """Walk it, from the demo over so many trials by hand, and so many of before, to a report."""
     config = newcomer.initialise(newcomer.next_of(newcomer.run(demo)))
     assert config.startswith("rigctl check ")
     checked = newcomer.run(config)
     past = newcomer.aside(checked, "trial import")
     after = newcomer.trials(newcomer.next_of(checked), by_hand, growth)
-    old_table(newcomer.folder / "old.csv")
+    old_table(newcomer.folder / "old.csv", before)
     said = newcomer.run(past.replace("OLD.csv", "old.csv"))
-    assert "60 trials" in said
+    assert f"{before} trials" in said
     assert newcomer.next_of(said) == after
     report = newcomer.next_of(newcomer.run(newcomer.aside(said, "recommend")))
     assert report.startswith("rigctl report ")

@@ -18,10 +18,10 @@ LOOK = {"after": "10 s", "for": "30 s", "every": "10 s"}
 def test_a_campaign_then_production(stack, tmp_path):
     """Batches are run until stopped, told by status, metered beside the campaign's budget, and recomputed."""
     config, state = greenhouse(tmp_path / "rig.yaml", look=LOOK), tmp_path / "state"
-    run = stack.run(config, state, "--max-trials", 5)
+    run = stack.run(config, state, "--max-trials", 3)
     assert run.wait() == 0, run.said
     operate = stack.rigctl("operate", config, "--state", state, "--json", *stack.sim.options, state=state)
-    next_trial(operate, "RECORDED", after=5)
+    next_trial(operate, "RECORDED", after=3)
     told = lambda: (now := control.ask(state, "status"))["operating"]["batches"] and now  # noqa: E731
     status = operate.until(told, "a batch in the status")
     assert status["spent"] == run.answer["spent"]
@@ -29,7 +29,7 @@ def test_a_campaign_then_production(stack, tmp_path):
     assert operate.wait() == 0, operate.said
     done = operate.answer
     assert (done["ending"], done["spent"]) == ("stopped", run.answer["spent"])
-    assert (done["production"]["first"], done["production"]["made_of"]) == (6, 5)
+    assert (done["production"]["first"], done["production"]["made_of"]) == (4, 3)
     assert done["production"]["spent"] > 0
     with open_reader(state) as journal:
         assert violations(journal) == ()
