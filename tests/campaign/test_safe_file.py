@@ -1,5 +1,7 @@
+import asyncio
 import subprocess
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,6 +11,7 @@ from rigctl.campaign.lock import Writer
 from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, until_confirmed
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
+from rigctl.rig.places import Seen
 from rigctl.rig.values import News, SafeReport
 
 VALVE = Driven(
@@ -71,6 +74,33 @@ def test_a_device_whose_driver_is_gone_keeps_no_other_from_going_safe():
     assert "no-such-driver" in report.failed["pump"]
     assert "spoon" in report.failed["odd"]
     assert "127.0.0.1:1" in report.failed["valve"]
+
+
+def test_a_safe_state_is_meant_for_the_instrument_that_stood_there(monkeypatch):
+    """Whoever stands there now must not be given a value of another's; of one that was never seen nothing is known."""
+    seen, expected = Seen("io8", "0042", ""), {}
+
+    async def safe():
+        return SafeReport(("valve",))
+
+    async def close():
+        pass
+
+    rig = SimpleNamespace(hands=SimpleNamespace(expect=expected.__setitem__), safe=safe, close=close)
+    monkeypatch.setattr(safe_file, "_rig", lambda *_: rig)
+    assert go_safe((replace(VALVE, seen=seen), replace(VALVE, name="other")), 1.0).ok
+    assert expected == {"valve": seen}
+
+
+async def test_a_moment_is_over_sooner_if_there_is_something_to_see():
+    """And not before; the next one begins anew."""
+    sooner = asyncio.Event()
+    waiting = asyncio.ensure_future(safe_file.moment(600.0, sooner))
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    sooner.set()
+    await waiting
+    assert not sooner.is_set()
 
 
 def test_the_same_instrument_under_two_names_is_driven_once(golden):
