@@ -20,7 +20,7 @@ class Book(FakeDoseLog):
 
     def __init__(self):
         super().__init__()
-        self.rows, self.unmoved = [], {}
+        self.rows, self.unmoved, self.expected = [], {}, []
 
     async def intend(self, actuator, volume_ml, total_before_ml):
         self.rows.append([actuator, "INTENT", volume_ml])
@@ -39,6 +39,7 @@ class Book(FakeDoseLog):
         return sum(ml for pump, _, ml in self.rows if pump in pumps)
 
     async def answered(self, actuator, probe, *, moved, expected, answered):
+        self.expected.append(expected)
         self.unmoved[actuator] = 0 if answered else self.unmoved.get(actuator, 0) + 1
 
     async def unanswered(self, actuator, probe):
@@ -146,6 +147,15 @@ async def test_the_number_of_doses_is_bounded_for_each(world, golden):
     assert (caught.value.devices, tank.alarms[-1].source) == ({"up", "probe"}, "up")
 
 
+@pytest.mark.parametrize(("up", "max_doses"), [(0.015, 2), (0.0, 6)], ids=["weak", "empty"])
+async def test_doses_are_counted_anew_for_the_pump_that_takes_back(world, up, max_doses, golden):
+    """After a turn it has as many as any, and is given up after as many without response."""
+    tank = world(start=6.5, down=-0.1, up=up)
+    with golden.raises(ReadBackMismatch):
+        await tank.ph(max_doses=max_doses).bring_to(6.0)
+    assert (len(tank.started("down")), len(tank.started("up"))) == (1, 2)
+
+
 async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden):
     """An empty base canister is held against the base pump, not the acid's; so is the trial that fails of it."""
     tank = world(start=5.5, up=0.0)
@@ -157,6 +167,13 @@ async def test_evidence_is_kept_against_the_pump_that_dosed(world, golden):
 
 
 # in a ratio ------------------------------------------------------------------------------------------------------
+
+
+async def test_the_reading_is_held_against_what_the_pump_gave_itself(world):
+    """Not against its partner's volume, though both are one act."""
+    tank = world(start=6.5)
+    await tank.ph(ratio=0.5).bring_to(6.0)
+    assert tank.doses.expected == [pytest.approx(-0.5)]
 
 
 @pytest.mark.parametrize("ratio", [0.54, 1.08])
