@@ -2,9 +2,12 @@
 
 from contextlib import closing
 from dataclasses import dataclass, replace
+from math import inf
+from types import SimpleNamespace
 
 import pytest
 
+from rigctl.campaign.carry import outdated
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.trial import Event, Looked, State, look_of, undecided
@@ -99,6 +102,17 @@ async def test_whoever_listens_is_told_of_the_look_before_the_decision(stage):
     kinds = (TrialStep, TrialLooked, TrialProposed)
     told = [e.state if isinstance(e, TrialStep) else type(e) for e in stage.told if isinstance(e, kinds)]
     assert told == [State.LOOKING, TrialLooked, TrialProposed, State.ARMED, State.RUNNING, State.MEASURED]
+
+
+@pytest.mark.parametrize(("age_s", "told"), [(300.0, False), (300.5, True), (inf, True)])
+def test_what_was_read_counts_for_as_long_as_it_says(age_s, told):
+    """To its very end; not if nobody knows how old it is."""
+    rig = looking_spec().rig
+    trial = SimpleNamespace(trial=1, looks={"a": Looked(4.1, 0.01)})
+    people = SimpleNamespace(moved_since=lambda at_s: None)
+    reader = SimpleNamespace(people=people, events=lambda trial: [SimpleNamespace(at_s=0.0)])
+    past = SimpleNamespace(looked_since=lambda trial: SimpleNamespace(certain_s=age_s))
+    assert bool(outdated(SimpleNamespace(read=reader, past=past), rig, trial)) is told
 
 
 @pytest.mark.parametrize(
