@@ -319,11 +319,16 @@ async def test_a_memory_that_cannot_be_kept_is_a_proposal_that_cannot_be_used(st
     assert stage.trial(1).origin == "rejected"
 
 
+async def test_only_decisions_that_are_unusable_in_a_row_end_a_campaign(stage):
+    """Those that are not consecutive may go on for ever."""
+    spec = make_spec(max_trials=4, max_failures=2, policy=Sometimes(bad=BAD["nan"]))
+    assert (await stage.run(spec)).trials == 4
+    assert [row.origin for row in stage.trials()].count("rejected") == 2
+
+
 @pytest.mark.slow
 async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
-    """Unusable decisions and failed trials that are not consecutive may go on for ever."""
-    spec = make_spec(max_trials=8, max_failures=2, policy=Sometimes(bad=BAD["nan"]))
-    assert (await stage.run(spec)).trials == 8
+    """Neither unusable decisions nor failed trials that are not consecutive, nor both together."""
 
     def every_other():
         if stage.rig.calls.count("measure") % 2:
