@@ -206,6 +206,19 @@ def test_beside_a_campaign_the_wall_clock_says_how_long_ago_something_was(monkey
 
 
 @pytest.mark.parametrize(
+    ("told_at_s", "done_at_s", "ago_s"),
+    [(None, None, None), (900.0, None, 100.0), (None, 900.0, 160.0), (900.0, 950.0, 100.0), (800.0, 950.0, 110.0)],
+)
+def test_a_device_was_calibrated_when_it_or_a_person_said_last(told_at_s, done_at_s, ago_s):
+    """Here a person says it a minute afterwards; of a device of which nobody has said it, it is not known."""
+    told, done = (
+        None if at_s is None else SimpleNamespace(at_s=at_s, utc="", epoch="", age_s=60.0)
+        for at_s in (told_at_s, done_at_s)
+    )
+    assert instruments._calibrated_ago_s(told, done, lambda at_s, *_: 1000.0 - at_s) == ago_s
+
+
+@pytest.mark.parametrize(
     ("barred", "for_good", "answer", "waits"),
     [
         ({}, False, None, False),
