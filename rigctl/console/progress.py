@@ -32,6 +32,7 @@ from rigctl.rig.values import Alarm
 from rigctl.text import Names, lasting, settings, shown_name, shown_set, shown_unit, shown_value, shown_way, words_of
 
 LAST_TRIALS = 8
+LAST_ALARMS = 3
 
 
 @dataclass(slots=True)
@@ -48,7 +49,8 @@ class Board:
     front: tuple[TrialRow, ...] = ()
     """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
-    alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
+    alarms: list[Alarm] = field(default_factory=list)
+    """The last of those that are not over."""
     took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
     """What the last trials took from the first move to the last reading, rig time."""
     _fold: StatusFold = field(init=False)
@@ -64,6 +66,12 @@ class Board:
         now = Status(rig=loaded.name, currency=loaded.currency, speedup=loaded.rig.speedup, spent=0.0, budget=budget)
         return cls(ShownLabels.of(loaded), loaded.rig, now)
 
+    def hear(self, alarm: Alarm) -> None:
+        """Show an alarm, the last few, until it is over."""
+        key = None if alarm.state == "once" else (alarm.kind, alarm.source)
+        others = [a for a in self.alarms if (a.kind, a.source) != key]
+        self.alarms = [*others, alarm][-LAST_ALARMS:] if alarm.state != "over" else others
+
     def follow(self, event: events.CampaignEvent) -> None:
         self._fold.follow(event)
         self._now_s = getattr(event, "at_s", getattr(event, "now_s", self._now_s))
@@ -75,8 +83,8 @@ class Board:
                 self.took_s.append(self.now.trial.elapsed_s)
             case events.TrialEnded() | events.OutcomeCame():
                 self.take(event.row)
-            case events.AlarmRaised():
-                self.alarms.append(event.alarm)
+            case events.AlarmRaised(alarm):
+                self.hear(alarm)
             case _:
                 pass
 

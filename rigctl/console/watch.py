@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EVERY_S = 1.0
 """Wall seconds between two questions."""
 LINE_EVERY_S = 60.0
+ALARMS_READ = 20
+"""Of the last so many those are shown that are not over."""
 """Wall seconds after which a pipe gets a line although no new step has begun."""
 
 
@@ -78,9 +80,8 @@ def _taken(board: Board, reader: Reader, told: Status) -> Board:
     for n in range(last + 1, told.trials + 1):
         board.take(reader.trial(n))
     new = told.alarms - (0 if board.now.pid == 0 else board.now.alarms)
-    if new > 0:
-        alarms = reader.alarms.last(min(new, board.alarms.maxlen or 1))
-        board.alarms.extend(Alarm(a.severity, a.source, a.message, kind=a.kind) for a in reversed(alarms))
+    for a in reversed(reader.alarms.last(min(new, ALARMS_READ)) if new > 0 else ()):
+        board.hear(Alarm(a.severity, a.source, a.message, kind=a.kind, state=a.state))
     board.now = told
     return board
 

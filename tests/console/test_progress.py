@@ -23,7 +23,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.status import StatusReading
 from rigctl.campaign.trial import State
 from rigctl.config.load import load_text
-from rigctl.console.progress import readings_words, watching
+from rigctl.console.progress import Board, readings_words, watching
 from rigctl.core.experiment.policy import Proposal, SetReport
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
@@ -102,6 +102,22 @@ def told(terminal: bool, config: str = BENCH, story: Sequence[CampaignEvent] = S
 def test_a_pipe_gets_one_line_per_event(name, config, story):
     """Choice, reason, outcome, cost, spend and best so far; a batch beside what was expected of it; no markup."""
     assert_golden(f"pipe-{name.replace(' ', '-')}", told(terminal=False, config=config, story=story))
+
+
+def test_an_alarm_that_is_over_stands_on_the_board_no_more():
+    """Nor does its end; told again it stands once."""
+    stands = Alarm(Severity.MAJOR, "safe state", "valve: reads back 8.7 bar", kind="unconfirmed", state="stands")
+    board = Board.of(load_text(BENCH, Path("bench.yaml")))
+    others = [
+        replace(stands, kind="stale"),
+        replace(stands, source="valve"),
+        replace(stands, kind="note", state="once"),
+    ]
+    for alarm in (stands, *others, stands):
+        board.follow(AlarmRaised(alarm))
+    assert board.alarms == [*others[1:], stands]
+    board.follow(AlarmRaised(replace(stands, state="over")))
+    assert board.alarms == others[1:]
 
 
 def test_after_resuming_the_best_is_that_of_this_run(golden):
