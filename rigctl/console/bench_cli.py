@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from rigctl.console.options import AsJson, CellFlags
 from rigctl.console.output import Answer, console, rows
@@ -37,16 +37,16 @@ bench = Commands(cls=Group, help="Measure policies and decisions on simulated pr
 Hyperparameters = StrEnum("Hyperparameters", "LEARNED FIXED")
 Image = StrEnum("Image", "HTML PNG SVG")
 
-Results = Annotated[Path, typer.Argument(metavar="DIR", help="Results of `bench run`.")]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results; finished cells are kept.")]
-Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
+Results = Annotated[Path, Argument(metavar="DIR", help="Results of `bench run`.")]
+Out = Annotated[Path, Option("--out", metavar="DIR", help="Folder for results; finished cells are kept.")]
+Images = Annotated[list[Image] | None, Option("--image", help="Figures as html, png or svg; repeatable.")]
 
 
 @bench.command()
 def latency(
-    sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Repeats; the median is shown.")] = 5,
-    policy: Annotated[str | None, typer.Option(metavar="NAME", help="Policy, timed in its slowest phase.")] = None,
+    sizes: Annotated[list[int] | None, Option("--size", min=10, help="Trials known; repeatable.")] = None,
+    repeats: Annotated[int, Option(min=1, help="Repeats; the median is shown.")] = 5,
+    policy: Annotated[str | None, Option(metavar="NAME", help="Policy, timed in its slowest phase.")] = None,
 ) -> Answer:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
@@ -60,18 +60,15 @@ def latency(
 def run(
     out: Out,
     *,
-    grid: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid in YAML, instead of the options.")] = None,
-    problem: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
-    costs: Annotated[list[str] | None, typer.Option(help="Repeatable; default: each problem's usual ones.")] = None,
-    variance: Annotated[
-        list[float] | None, typer.Option(help="Variance of uncontrolled variables; repeatable.")
-    ] = None,
-    policy: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from 0 on; default: 10.")] = None,
-    budget: Annotated[float | None, typer.Option(help="Currency units; default: the problem's own.")] = None,
+    grid: Annotated[Path | None, Option(metavar="FILE", help="A grid in YAML, instead of the options.")] = None,
+    problem: Annotated[list[str] | None, Option(help="Repeatable.")] = None,
+    costs: Annotated[list[str] | None, Option(help="Repeatable; default: each problem's usual ones.")] = None,
+    variance: Annotated[list[float] | None, Option(help="Variance of uncontrolled variables; repeatable.")] = None,
+    policy: Annotated[list[str] | None, Option(metavar="LABEL", help="Repeatable.")] = None,
+    seeds: Annotated[int | None, Option(min=1, help="Number of seeds, from 0 on; default: 10.")] = None,
+    budget: Annotated[float | None, Option(help="Currency units; default: the problem's own.")] = None,
     model: Annotated[
-        Hyperparameters | None,
-        typer.Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones."),
+        Hyperparameters | None, Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones.")
     ] = None,
     how: CellFlags,
     json: AsJson = False,
@@ -101,14 +98,12 @@ def run(
 @bench.command()
 def draw(
     *,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the first problem; 0 to 199 are for development.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="Number of problems, from consecutive seeds.")] = 20,
-    play: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder for results; finished cells are kept.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1,
+    seed: Annotated[int, Option(min=0, help="Seed of the first problem; 0 to 199 are for development.")] = 0,
+    count: Annotated[int, Option(min=1, help="Number of problems, from consecutive seeds.")] = 20,
+    play: Annotated[list[str] | None, Option(metavar="LABEL", help="A policy to play; repeatable.")] = None,
+    seeds: Annotated[int, Option(min=1, help="Campaigns of each policy on each problem.")] = 1,
+    out: Annotated[Path | None, Option(metavar="DIR", help="Folder for results; finished cells are kept.")] = None,
+    jobs: Annotated[int, Option(min=1, help="Worker processes.")] = 1,
     json: AsJson = False,
 ) -> Answer:
     """Draw problems from seeds, and show them or play policies on them."""
@@ -135,9 +130,9 @@ def draw(
 def summary(
     directory: Results,
     *,
-    ours: Annotated[str | None, typer.Option(metavar="LABEL", help="Compare this policy ...")] = None,
+    ours: Annotated[str | None, Option(metavar="LABEL", help="Compare this policy ...")] = None,
     published: Annotated[
-        list[str] | None, typer.Option(metavar="LABEL", help="... with the best of these; repeatable; default: all.")
+        list[str] | None, Option(metavar="LABEL", help="... with the best of these; repeatable; default: all.")
     ] = None,
 ) -> Answer:
     """Show means and standard errors of the regrets, per problem and policy."""
@@ -153,8 +148,8 @@ def summary(
 def figures(
     directory: Results,
     *,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: DIR/figures.")] = None,
-    style: Annotated[str, typer.Option(metavar="PAPER", help="Laid out as this paper's figures.")] = "overview",
+    out: Annotated[Path | None, Option(metavar="DIR", help="Default: DIR/figures.")] = None,
+    style: Annotated[str, Option(metavar="PAPER", help="Laid out as this paper's figures.")] = "overview",
     image: Images = None,
 ) -> Answer:
     """Draw results as interactive HTML, PNG and SVG."""
@@ -166,13 +161,13 @@ def figures(
 
 @bench.command()
 def paper(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="unknown-cost, ucb-cvs, gittins or ca-mobo.")],
+    name: Annotated[str, Argument(metavar="NAME", help="unknown-cost, ucb-cvs, gittins or ca-mobo.")],
     out: Out,
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="A small form of it, for a first look.")] = False,
-    seeds: Annotated[int | None, typer.Option(min=1, help="Number of seeds, from 0 on; default: as published.")] = None,
-    problem: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
-    costs: Annotated[list[str] | None, typer.Option(help="Only these; repeatable.")] = None,
+    quick: Annotated[bool, Option("--quick", help="A small form of it, for a first look.")] = False,
+    seeds: Annotated[int | None, Option(min=1, help="Number of seeds, from 0 on; default: as published.")] = None,
+    problem: Annotated[list[str] | None, Option(help="Only this one; repeatable.")] = None,
+    costs: Annotated[list[str] | None, Option(help="Only these; repeatable.")] = None,
     how: CellFlags,
     image: Images = None,
     json: AsJson = False,

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from rigctl.console import group_cli, trial_cli
 from rigctl.console.options import (
@@ -47,7 +48,7 @@ PROBE_HELP = (
     "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. With "
     "NAME= before it the device gets that name."
 )
-Why = Annotated[str, typer.Option(metavar="TEXT", help="Reason, kept for later readers.")]
+Why = Annotated[str, Option(metavar="TEXT", help="Reason, kept for later readers.")]
 
 app = Commands(
     cls=Verbs,
@@ -68,9 +69,9 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def common(
     *,
-    debug: Annotated[bool, typer.Option("--debug", help="Log everything; show tracebacks.")] = False,
+    debug: Annotated[bool, Option("--debug", help="Log everything; show tracebacks.")] = False,
     version: Annotated[  # noqa: ARG001  # its callback does the work, before a verb is asked for
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+        bool, Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     from rigctl.logs import configure_logs
@@ -82,17 +83,17 @@ def common(
 def demo(
     ctx: typer.Context,
     *,
-    scenario: Annotated[str, typer.Option(help="greenhouse, lathe or wind-tunnel.")] = "greenhouse",
+    scenario: Annotated[str, Option(help="greenhouse, lathe or wind-tunnel.")] = "greenhouse",
     seed: Seed = None,
-    speed: Annotated[float | None, typer.Option(help="Rig seconds per wall second.")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Arrays to use as the response.")] = None,
-    keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
+    speed: Annotated[float | None, Option(help="Rig seconds per wall second.")] = None,
+    data: Annotated[Path | None, Option(metavar="DIR", help="Arrays to use as the response.")] = None,
+    keep: Annotated[Path | None, Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
     serve: Serve = False,
-    blind: Annotated[bool, typer.Option("--blind/--look", help="Do not look before a trial is decided.")] = False,
+    blind: Annotated[bool, Option("--blind/--look", help="Do not look before a trial is decided.")] = False,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Run it once more, blind, and compare: the worth of looking.")
+        bool, Option("--compare", help="Run it once more, blind, and compare: the worth of looking.")
     ] = False,
     json: AsJson = False,
 ) -> None:
@@ -120,7 +121,7 @@ def demo(
 def check(
     config: Config,
     *,
-    probe: Annotated[bool, typer.Option("--probe", help="Also ask every device, without writing.")] = False,
+    probe: Annotated[bool, Option("--probe", help="Also ask every device, without writing.")] = False,
     bus: Bus = None,
 ) -> Answer:
     """Check a configuration, and with --probe the devices."""
@@ -199,7 +200,7 @@ def safe(
     bus: Bus = None,
     *,
     if_left_driven: IfLeftDriven = False,
-    force: Annotated[bool, typer.Option("--force", help="End a campaign that does not answer.")] = False,
+    force: Annotated[bool, Option("--force", help="End a campaign that does not answer.")] = False,
 ) -> Answer:
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console.safe import make_left_safe, make_safe
@@ -252,7 +253,7 @@ def safe_before(ctx: typer.Context, config: Path, state: Path | None, *, json: b
 def pause(
     here: Here,
     why: Why = "",
-    now: Annotated[bool, typer.Option("--now", help="Break off the trial under way; it is charged.")] = False,
+    now: Annotated[bool, Option("--now", help="Break off the trial under way; it is charged.")] = False,
 ) -> Answer:
     """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
     return Answer(_asked(here, "pause", why=why, now=now))
@@ -276,20 +277,18 @@ def _asked(here: Here, verb: str, **arguments: Any) -> Mapping[str, Any]:
 def serve(
     here: Here,
     *,
-    host: Annotated[str, typer.Option(help="Address or name of this machine to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8765,
+    host: Annotated[str, Option(help="Address or name of this machine to listen at.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0: any that is free.")] = 8765,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Another name the page is reached by, e.g. a proxy's; repeatable."),
+        Option(metavar="NAME", help="Another name the page is reached by, e.g. a proxy's; repeatable."),
     ] = None,
     wall: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DIR|URL", help="Cards of several campaigns instead: a state directory or page; repeatable."
-        ),
+        Option(metavar="DIR|URL", help="Cards of several campaigns instead: a state directory or page; repeatable."),
     ] = None,
-    readers: Annotated[int, typer.Option(min=1, help="Browsers that may follow the page live at a time.")] = 100,
-    with_parent: Annotated[bool, typer.Option("--with-parent", help="End when standard input ends, too.")] = False,
+    readers: Annotated[int, Option(min=1, help="Browsers that may follow the page live at a time.")] = 100,
+    with_parent: Annotated[bool, Option("--with-parent", help="End when standard input ends, too.")] = False,
     json: AsJson = False,
 ) -> None:
     """Show a campaign as a live page in a browser, running or not; acts need a token."""
@@ -312,13 +311,13 @@ def serve(
 
 @app.command()
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="The configuration to write.")] = Path("rig.yaml"),
+    file: Annotated[Path, Argument(metavar="[FILE]", help="The configuration to write.")] = Path("rig.yaml"),
     *,
     said: InitFlags,
-    probe: Annotated[list[str] | None, typer.Option(metavar="PORT|HOST|URL", help=PROBE_HELP)] = None,
-    units: Annotated[str, typer.Option(metavar="N-M", help="Modbus unit addresses that --probe asks.")] = "1-8",
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    web: Annotated[bool, typer.Option("--web", help="Ask in a browser of this computer.")] = False,
+    probe: Annotated[list[str] | None, Option(metavar="PORT|HOST|URL", help=PROBE_HELP)] = None,
+    units: Annotated[str, Option(metavar="N-M", help="Modbus unit addresses that --probe asks.")] = "1-8",
+    force: Annotated[bool, Option("--force", help="Write over a file that is there.")] = False,
+    web: Annotated[bool, Option("--web", help="Ask in a browser of this computer.")] = False,
     json: AsJson = False,
 ) -> Answer:
     """Write a commented configuration: asks what it needs to know, or takes flags."""
@@ -336,7 +335,7 @@ def init(
 
 @app.command("help")
 def help_(
-    topic: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]", help="Name of a page or command.")] = None,
+    topic: Annotated[list[str] | None, Argument(metavar="[TOPIC]", help="Name of a page or command.")] = None,
 ) -> Answer:
     """Show a page of the manual, or list them: how to wire a pump, go on after a trip, what a word means."""
     from rigctl.console import manual

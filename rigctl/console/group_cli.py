@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
@@ -44,10 +45,9 @@ tools.add_typer(token, name="token")
 tools.add_typer(bench, name="bench")
 
 ConfigOrFile = Annotated[
-    Path | None,
-    typer.Argument(metavar="[CONFIG|FILE]", help="The rig's YAML file, or a journal, e.g. a backup."),
+    Path | None, Argument(metavar="[CONFIG|FILE]", help="The rig's YAML file, or a journal, e.g. a backup.")
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the person who gets the token.")]
+Name = Annotated[str, Argument(metavar="NAME", help="Name of the person who gets the token.")]
 
 
 def add_to(app: Commands) -> None:
@@ -60,7 +60,7 @@ def add_to(app: Commands) -> None:
 
 @device.command("accept")
 def accept_device(
-    which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
+    which: Annotated[list[str], Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
     state: State = None,
     bus: Bus = None,
 ) -> Answer:
@@ -80,8 +80,8 @@ def accept_device(
 def alarms(
     here: Here,
     *,
-    every: Annotated[bool, typer.Option("--all", help="Also those that are settled, and notes.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", help="Show it anew whenever it changes, until Ctrl-C.")] = False,
+    every: Annotated[bool, Option("--all", help="Also those that are settled, and notes.")] = False,
+    follow: Annotated[bool, Option("--follow", help="Show it anew whenever it changes, until Ctrl-C.")] = False,
     json: AsJson = False,
 ) -> Answer | None:
     """List alarms, the worst active ones first; exit 1 if a warning is neither acknowledged nor shelved."""
@@ -99,7 +99,7 @@ def alarms(
 def notify(
     config: Config,
     *,
-    test: Annotated[bool, typer.Option("--test", help="Send everybody a test message, and a sign of life.")] = False,
+    test: Annotated[bool, Option("--test", help="Send everybody a test message, and a sign of life.")] = False,
 ) -> Answer:
     """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
     from rigctl.config.load import load
@@ -145,10 +145,10 @@ def backup(
     here: Here,
     to: Annotated[
         Path | None,
-        typer.Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
+        Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
     ] = None,
     keep: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Keep only the newest N backups of a directory.")
+        int | None, Option(min=1, metavar="N", help="Keep only the newest N backups of a directory.")
     ] = None,
 ) -> Answer:
     """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
@@ -163,10 +163,9 @@ def backup(
 @journal.command()
 def recover(
     file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="The damaged journal, with its log beside it; or its state directory."),
+        Path, Argument(metavar="FILE", help="The damaged journal, with its log beside it; or its state directory.")
     ],
-    to: Annotated[Path, typer.Option(metavar="DIR", help="A new state directory for what is recovered.")],
+    to: Annotated[Path, Option(metavar="DIR", help="A new state directory for what is recovered.")],
 ) -> Answer:
     """Make a new journal of what can be read of a damaged one, and list what is lost; the damaged one stays as it is.
 
@@ -184,11 +183,11 @@ def recover(
 @journal.command(answers=False)
 def export(
     here: Here,
-    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    form: Annotated[Format, Option("--format", help="csv or jsonl.")] = Format.CSV,
     records: Annotated[
-        Records, typer.Option(metavar="RECORDS", help="trials, ledger, measurements, events, doses, alarms or acts.")
+        Records, Option(metavar="RECORDS", help="trials, ledger, measurements, events, doses, alarms or acts.")
     ] = Records.TRIALS,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
+    out: Annotated[Path | None, Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write what the journal holds for other programs."""
     from rigctl.console import journals
@@ -251,8 +250,8 @@ def doctor(here: Here, bus: Bus = None) -> Answer:
 def drill(
     config: Config,
     *,
-    only: Annotated[list[str] | None, typer.Option(metavar="FAULT", help="Only this one; repeatable.")] = None,
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep it here; default: ./drills/<rig>.")] = None,
+    only: Annotated[list[str] | None, Option(metavar="FAULT", help="Only this one; repeatable.")] = None,
+    to: Annotated[Path | None, Option(metavar="DIR", help="Keep it here; default: ./drills/<rig>.")] = None,
     bus: Bus = None,
     json: AsJson = False,
 ) -> Answer:
@@ -285,7 +284,7 @@ def drill(
 def drivers(
     config: MaybeConfig = None,
     *,
-    profiles: Annotated[bool, typer.Option("--profiles", help="List instruments that are known by name.")] = False,
+    profiles: Annotated[bool, Option("--profiles", help="List instruments that are known by name.")] = False,
 ) -> Answer:
     """List the installed drivers, or with --profiles the instruments that they know, with one's own beside CONFIG."""
     from rigctl.config.profiles import listed
@@ -304,7 +303,7 @@ def drivers(
 def schema(
     ctx: typer.Context,
     form: Annotated[
-        Form, typer.Option("--as", metavar="FORM", help="json (default), configuration or commands.")
+        Form, Option("--as", metavar="FORM", help="json (default), configuration or commands.")
     ] = Form.JSON,
 ) -> None:
     """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""

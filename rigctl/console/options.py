@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-import typer
+from typer import Argument, Option
 from typer.core import TyperCommand
 
 from rigctl import system
@@ -42,36 +42,24 @@ STATES = Path("state")
 STDOUT = Path("-")
 """Names standard output, as for other programs."""
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.", autocompletion=complete_config)]
+Config = Annotated[Path, Argument(metavar="CONFIG", help="The rig's YAML file.", autocompletion=complete_config)]
 MaybeConfig = Annotated[
-    Path | None,
-    typer.Argument(metavar="[CONFIG]", help="Default: as last started.", autocompletion=complete_config),
+    Path | None, Argument(metavar="[CONFIG]", help="Default: as last started.", autocompletion=complete_config)
 ]
-State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
-Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
-IfLeftDriven = Annotated[
-    bool, typer.Option("--if-left-driven", help="Act only where a dead campaign left something driven.")
-]
-Seed = Annotated[int | None, typer.Option(min=0, help="Replaces the configuration's seed.")]
-Budget = Annotated[
-    str | None, typer.Option(metavar="MONEY", help='Replaces the configuration\'s budget, e.g. "20 EUR" or 20.')
-]
-Serve = Annotated[bool, typer.Option("--serve", help="Show the campaign as a live page in a browser.")]
-MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Technical = Annotated[bool, typer.Option("--technical", help="Use the terms of the policy's paper.")]
-Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="Add the worth of each way to run and each variable, and what would change the answer."
-    ),
-]
-Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
-Now = Annotated[
-    str | None, typer.Option(metavar="NAME=X,...", help="Decide by these readings of now, in the variables' units.")
-]
+State = Annotated[Path | None, Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
+Bus = Annotated[list[str] | None, Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
+IfLeftDriven = Annotated[bool, Option("--if-left-driven", help="Act only where a dead campaign left something driven.")]
+Seed = Annotated[int | None, Option(min=0, help="Replaces the configuration's seed.")]
+Budget = Annotated[str | None, Option(metavar="MONEY", help='Replaces the configuration\'s budget, e.g. "20 EUR".')]
+Serve = Annotated[bool, Option("--serve", help="Show the campaign as a live page in a browser.")]
+MaxTrials = Annotated[int | None, Option(min=1, help="Stop after this many trials.")]
+AsJson = Annotated[bool, Option("--json", help="One JSON document on standard output.")]
+Technical = Annotated[bool, Option("--technical", help="Use the terms of the policy's paper.")]
+Details = Annotated[bool, Option("--details", help="Add the worth of each way and variable, and what would change it.")]
+Watch = Annotated[bool, Option("--watch", help="Follow a running campaign until it ends.")]
+Now = Annotated[str | None, Option(metavar="NAME=X,...", help="Decide by these readings, in the variables' units.")]
 HistoryFile = Annotated[
-    Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
+    Path | None, Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
 Decimals = Literal["comma", "point"]
@@ -147,44 +135,34 @@ VARIABLE_HELP = (
 class InitFlags:
     """What flags say of a configuration that is to be written."""
 
-    by_hand: Annotated[bool, typer.Option("--by-hand", help="A bench without wiring: a person does the trials.")] = (
-        False
-    )
-    name: Annotated[str | None, typer.Option(help="The rig's name; default: the file's.")] = None
-    outcome: Annotated[str | None, typer.Option(metavar="TEXT", help=OUTCOME_HELP)] = None
-    variable: Annotated[list[str] | None, typer.Option(metavar="TEXT", help=VARIABLE_HELP)] = None
-    budget: Annotated[str | None, typer.Option(metavar="MONEY", help='Budget of the campaign, e.g. "40 EUR".')] = None
-    max_per_trial: Annotated[
-        str | None, typer.Option(metavar="MONEY", help='Most that one trial may cost, e.g. "2 EUR".')
-    ] = None
-    currency: Annotated[str | None, typer.Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None
-    per_trial: Annotated[str | None, typer.Option(metavar="MONEY", help="Fixed cost of every trial.")] = None
-    per_hour: Annotated[str | None, typer.Option(metavar="MONEY", help="Cost of an hour of trial.")] = None
-    energy_price: Annotated[str | None, typer.Option(metavar="MONEY", help="Price of 1 kWh, where a meter counts.")] = (
-        None
-    )
-    settle: Annotated[str | None, typer.Option(metavar="TIME", help="Wait between setting and measuring.")] = None
-    measure: Annotated[str | None, typer.Option(metavar="TIME", help="Length of the measurement.")] = None
-    every: Annotated[str | None, typer.Option(metavar="TIME", help="Interval between two samples.")] = None
+    by_hand: Annotated[bool, Option("--by-hand", help="A bench without wiring: a person does the trials.")] = False
+    name: Annotated[str | None, Option(help="The rig's name; default: the file's.")] = None
+    outcome: Annotated[str | None, Option(metavar="TEXT", help=OUTCOME_HELP)] = None
+    variable: Annotated[list[str] | None, Option(metavar="TEXT", help=VARIABLE_HELP)] = None
+    budget: Annotated[str | None, Option(metavar="MONEY", help='Budget of the campaign, e.g. "40 EUR".')] = None
+    max_per_trial: Annotated[str | None, Option(metavar="MONEY", help='Most a trial may cost, e.g. "2 EUR".')] = None
+    currency: Annotated[str | None, Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None
+    per_trial: Annotated[str | None, Option(metavar="MONEY", help="Fixed cost of every trial.")] = None
+    per_hour: Annotated[str | None, Option(metavar="MONEY", help="Cost of an hour of trial.")] = None
+    energy_price: Annotated[str | None, Option(metavar="MONEY", help="Price of 1 kWh, where a meter counts.")] = None
+    settle: Annotated[str | None, Option(metavar="TIME", help="Wait between setting and measuring.")] = None
+    measure: Annotated[str | None, Option(metavar="TIME", help="Length of the measurement.")] = None
+    every: Annotated[str | None, Option(metavar="TIME", help="Interval between two samples.")] = None
 
 
 @dataclass(frozen=True, slots=True)
 class TrialFlags:
     """What options say of a trial that a person did."""
 
-    control_set: Annotated[str | None, typer.Option(help="Variables that were controlled, joined by +.")] = None
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Measured values of all variables.")] = ""
-    setpoints: Annotated[
-        str, typer.Option("--set", metavar="NAME=X,...", help="Setpoints; default: those suggested.")
-    ] = ""
-    outcome: Annotated[
-        str | None, typer.Option(metavar="NUMBER", help="Measured outcome; leave out if the trial failed.")
-    ] = None
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
-    date: Annotated[str, typer.Option(help="Day of the trial, e.g. 2026-03-01.")] = ""
-    operator: Annotated[str, typer.Option(help="Person who did the trial.")] = ""
-    batch: Annotated[str, typer.Option(help="Batch of the material.")] = ""
-    note: Annotated[str, typer.Option(help="Free text, kept with the trial.")] = ""
+    control_set: Annotated[str | None, Option(help="Variables that were controlled, joined by +.")] = None
+    values: Annotated[str, Option(metavar="NAME=X,...", help="Measured values of all variables.")] = ""
+    setpoints: Annotated[str, Option("--set", metavar="NAME=X,...", help="Setpoints; default: those suggested.")] = ""
+    outcome: Annotated[str | None, Option(metavar="NUMBER", help="Outcome; leave out if the trial failed.")] = None
+    cost: Annotated[str | None, Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
+    date: Annotated[str, Option(help="Day of the trial, e.g. 2026-03-01.")] = ""
+    operator: Annotated[str, Option(help="Person who did the trial.")] = ""
+    batch: Annotated[str, Option(help="Batch of the material.")] = ""
+    note: Annotated[str, Option(help="Free text, kept with the trial.")] = ""
 
     @property
     def known(self) -> Mapping[str, str]:
@@ -195,29 +173,20 @@ class TrialFlags:
 class TableFlags:
     """What options say of how a table is to be read; else it is found out."""
 
-    sheet: Annotated[str | None, typer.Option(metavar="NAME", help="Sheet of a spreadsheet; default: the first.")] = (
-        None
-    )
+    sheet: Annotated[str | None, Option(metavar="NAME", help="Sheet of a spreadsheet; default: the first.")] = None
     maps: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="HEADER=NAME", help="Meaning of a column; - ignores it; repeatable."),
+        list[str] | None, Option("--map", metavar="HEADER=NAME", help="Meaning of a column; - ignores it; repeatable.")
     ] = None
-    decimal: Annotated[Decimals | None, typer.Option(help="Decimal mark; default: found from the numbers.")] = None
-    separator: Annotated[str | None, typer.Option(help="Column separator, or tab; default: found in the file.")] = None
-    header: Annotated[
-        int | None, typer.Option(metavar="LINE", min=1, help="Line of the header; default: found in the file.")
-    ] = None
+    decimal: Annotated[Decimals | None, Option(help="Decimal mark; default: found from the numbers.")] = None
+    separator: Annotated[str | None, Option(help="Column separator, or tab; default: found in the file.")] = None
+    header: Annotated[int | None, Option(metavar="LINE", min=1, help="Line of the header; default: found.")] = None
     constants: Annotated[
         list[str] | None,
-        typer.Option("--constant", metavar="NAME=VALUE", help="Value of all rows that has no column; repeatable."),
+        Option("--constant", metavar="NAME=VALUE", help="Value of all rows that has no column; repeatable."),
     ] = None
     answers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--answer",
-            metavar="QUESTION=ANSWER",
-            help="Answer to a question about the table, e.g. totals=skip; repeatable.",
-        ),
+        Option("--answer", metavar="QUESTION=ANSWER", help="Answer about the table, e.g. totals=skip; repeatable."),
     ] = None
 
 
@@ -225,13 +194,11 @@ class TableFlags:
 class AmendFlags:
     """What options say is to be amended of a trial."""
 
-    outcome: Annotated[str | None, typer.Option(metavar="NUMBER", help="Corrected first outcome.")] = None
-    failed: Annotated[bool, typer.Option("--failed", help="The trial gave no outcome.")] = False
-    values: Annotated[
-        str, typer.Option(metavar="NAME=X,...", help="Corrected measurements: variables and further outcomes.")
-    ] = ""
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
-    note: Annotated[str | None, typer.Option(help="Free text, kept with the trial.")] = None
+    outcome: Annotated[str | None, Option(metavar="NUMBER", help="Corrected first outcome.")] = None
+    failed: Annotated[bool, Option("--failed", help="The trial gave no outcome.")] = False
+    values: Annotated[str, Option(metavar="NAME=X,...", help="Corrected values, further outcomes included.")] = ""
+    cost: Annotated[str | None, Option(metavar="AMOUNT", help="Cost of the trial, in the rig's currency.")] = None
+    note: Annotated[str | None, Option(help="Free text, kept with the trial.")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,20 +207,17 @@ class Wish:
 
     learn: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="SHARE",
             help='Go on learning; exploring may lose this share, "5 %", of the gain over controlling nothing.',
         ),
     ] = None
     at: Annotated[
-        str | None,
-        typer.Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found."),
+        str | None, Option("--set", metavar="NAME=X,...", help="Run these setpoints, not what a campaign has found.")
     ] = None
-    batches: Annotated[int | None, typer.Option(min=1, help="Stop after this many batches.")] = None
-    anew: Annotated[bool, typer.Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False
-    full: Annotated[
-        bool, typer.Option("--full", help="Run the best settings for the day's readings, not the rule's line.")
-    ] = False
+    batches: Annotated[int | None, Option(min=1, help="Stop after this many batches.")] = None
+    anew: Annotated[bool, Option("--anew", help="Make the rule anew, of all trials and batches so far.")] = False
+    full: Annotated[bool, Option("--full", help="Run the best for the day's readings, not the rule's line.")] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,38 +225,26 @@ class ServiceFlags:
     """What options say of a unit."""
 
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="State directory; default: the campaign's, else /var/lib/rigctl/<rig>."),
+        Path | None, Option(metavar="DIR", help="State directory; default: the campaign's, else /var/lib/rigctl/<rig>.")
     ] = None
-    account: Annotated[
-        str, typer.Option("--as", metavar="ACCOUNT", help="Account of the service; default: you, or rigctl for root.")
-    ] = ""
-    own: Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")] = False
-    install: Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")] = (
-        False
-    )
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")] = False
-    backup: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Add a timer that copies the journal there once a day.")
-    ] = None
-    operate: Annotated[bool, typer.Option("--operate", help="Run it for production, not as a campaign.")] = False
-    learn: Annotated[
-        str | None,
-        typer.Option(metavar="SHARE", help="With --operate: share that exploring may lose, as for `operate`."),
-    ] = None
-    full: Annotated[
-        bool, typer.Option("--full", help="With --operate: run the best settings for the day's readings.")
-    ] = False
+    account: Annotated[str, Option("--as", metavar="ACCOUNT", help="Account; default: you, or rigctl for root.")] = ""
+    own: Annotated[bool, Option("--user", help="For your own service manager, not the system's.")] = False
+    install: Annotated[bool, Option("--install", help="Write it where systemd finds it; default: print it.")] = False
+    force: Annotated[bool, Option("--force", help="Overwrite a unit that somebody else wrote or edited.")] = False
+    backup: Annotated[Path | None, Option(metavar="DIR", help="Folder for a daily backup of the journal.")] = None
+    operate: Annotated[bool, Option("--operate", help="Run it for production, not as a campaign.")] = False
+    learn: Annotated[str | None, Option(metavar="SHARE", help="With --operate: as for `operate --learn`.")] = None
+    full: Annotated[bool, Option("--full", help="With --operate: run the best for the day's readings.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class CellFlags:
     """What options say of how simulated campaigns are run."""
 
-    form: Annotated[Literal["parquet", "csv"], typer.Option("--format", help="Format of the tables.")] = "parquet"
-    jobs: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 1
-    dask: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")] = None
-    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder of plant_growth.npz and airfoil.npz.")] = None
+    form: Annotated[Literal["parquet", "csv"], Option("--format", help="Format of the tables.")] = "parquet"
+    jobs: Annotated[int, Option(min=1, help="Worker processes.")] = 1
+    dask: Annotated[str | None, Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")] = None
+    data: Annotated[Path | None, Option(metavar="DIR", help="Folder of plant_growth.npz and airfoil.npz.")] = None
 
 
 # How `--help` shows them ----------------------------------------------------------------------------------------------

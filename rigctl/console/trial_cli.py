@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer import Argument, Option
 
 from rigctl.console.options import (
     STDOUT,
@@ -35,21 +36,15 @@ from rigctl.errors import Ambiguous, Mistake, UsageError
 from rigctl.printable import printable
 
 T = TypeVar("T")
-Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept for later readers.")]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here; - is standard output."),
-]
-Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
-Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
+Force = Annotated[bool, Option("--force", help="Record what looks mistyped all the same.")]
+Why = Annotated[str, Option("--why", metavar="TEXT", help="Reason, kept for later readers.")]
+Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Default: report.html; - is standard output.")]
+Pdf = Annotated[bool, Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
+Figures = Annotated[Path | None, Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
 
-Author = Annotated[str, typer.Option(metavar="TEXT", help="Author of the report, shown below its title.")]
-Logo = Annotated[Path | None, typer.Option(metavar="FILE", help="PNG, JPEG or SVG to stand beside its title.")]
-Monthly = Annotated[
-    float | None,
-    typer.Option(min=0.1, metavar="N", help="Trials a month, to show money per month; default: the pace so far."),
-]
+Author = Annotated[str, Option(metavar="TEXT", help="Author of the report, shown below its title.")]
+Logo = Annotated[Path | None, Option(metavar="FILE", help="PNG, JPEG or SVG to stand beside its title.")]
+Monthly = Annotated[float | None, Option(min=0.1, metavar="N", help="Trials a month; default: the pace so far.")]
 
 trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones.")
 
@@ -70,7 +65,7 @@ def suggest(
     seed: Seed = None,
     budget: Budget = None,
     technical: Technical = False,
-    card: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write it as an HTML page to print.")] = None,
+    card: Annotated[Path | None, Option(metavar="FILE", help="Also write it as an HTML page to print.")] = None,
 ) -> Answer:
     """Say what the next trial should be, what to do for it, and why; needs no hardware."""
     from rigctl.config.load import Overrides, load
@@ -98,7 +93,7 @@ def suggest(
 def ingest(
     config: Config,
     source: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="A spreadsheet or CSV file, or - for JSON on stdin.")
+        str | None, Argument(metavar="[FILE]", help="A spreadsheet or CSV file, or - for JSON on stdin.")
     ] = None,
     *,
     said: TrialFlags,
@@ -230,10 +225,10 @@ def report(
 @trial.command()
 def explain(
     here: Here,
-    trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
+    trial: Annotated[int | None, Option(min=1, help="Default: the last one.")] = None,
     *,
     technical: Technical = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
+    quick: Annotated[bool, Option("--quick", help="Leave out what would have changed the choice.")] = False,
 ) -> Answer:
     """Say why a trial was chosen, what would have changed that, and what came of it."""
     from rigctl.console import query
@@ -247,19 +242,18 @@ def explain(
 def outcome(
     which: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CONFIG] [TRIAL VALUE [UNIT]]", help="The trial's number, and what came of it."),
+        Argument(metavar="[CONFIG] [TRIAL VALUE [UNIT]]", help="The trial's number, and what came of it."),
     ] = None,
     *,
     source: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE", help="A table with the columns trial, the outcomes, and unit."),
+        Path | None, Option("--from", metavar="FILE", help="A table with the columns trial, the outcomes, and unit.")
     ] = None,
     flags: TableFlags,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
-    lost: Annotated[bool, typer.Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept for later readers.")] = "",
+    values: Annotated[str, Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
+    lost: Annotated[bool, Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
+    why: Annotated[str, Option("--why", metavar="TEXT", help="Reason, kept for later readers.")] = "",
     force: Annotated[
-        bool, typer.Option("--force", help="Record what looks mistyped, or comes after it was given up.")
+        bool, Option("--force", help="Record what looks mistyped, or comes after it was given up.")
     ] = False,
     state: State = None,
     json: AsJson = False,
@@ -285,7 +279,7 @@ def outcome(
 @trial.command()
 def amend(
     which: Annotated[
-        list[str], typer.Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
+        list[str], Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
     ],
     *,
     change: AmendFlags,
@@ -308,25 +302,19 @@ def amend(
 @trial.command("import")
 def import_(
     which: Annotated[
-        list[str],
-        typer.Argument(metavar="[CONFIG] FILE", help="A spreadsheet or CSV file; default CONFIG: as last started."),
+        list[str], Argument(metavar="[CONFIG] FILE", help="A spreadsheet or CSV file; default CONFIG: as last started.")
     ],
     *,
     flags: TableFlags,
     controlled: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Variables that were controlled in all rows, joined by +; or nothing."),
+        str | None, Option(metavar="NAMES", help="Variables controlled in all rows, joined by +; or nothing.")
     ] = None,
     noise: Annotated[
-        float | None, typer.Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")
+        float | None, Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")
     ] = None,
-    noise_factor: Annotated[float, typer.Option(help="Their noise over that of the campaign's own trials.")] = 1.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
-    ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Import the same file once more, and what looks mistyped.")
-    ] = False,
+    noise_factor: Annotated[float, Option(help="Their noise over that of the campaign's own trials.")] = 1.0,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show what would be imported, and import nothing.")] = False,
+    force: Annotated[bool, Option("--force", help="Import the same file once more, and what looks mistyped.")] = False,
     state: State = None,
     json: AsJson = False,
 ) -> Answer:
