@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rigctl.core.advice.answer import answer_of as answer_of
     from rigctl.core.advice.explain import explain as explain
     from rigctl.core.advice.recommend import Recommendation as Recommendation
-    from rigctl.core.advice.recommend import recommend as recommend
     from rigctl.core.asking import Played as Played
     from rigctl.core.asking import play as play
     from rigctl.core.experiment.history import History as History
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
     from rigctl.experiment import Experiment as Experiment
     from rigctl.experiment import Suggestion as Suggestion
     from rigctl.experiment import category as category
+    from rigctl.experiment import recommend as recommend
     from rigctl.experiment import variable as variable
     from rigctl.rig.clocks import Clock as Clock
     from rigctl.rig.conformance import check_driver as check_driver
@@ -91,7 +91,7 @@ _HOMES = {
     "rigctl.core.asking": ("Played", "play"),
     "rigctl.core.experiment.policy": ("Finished", "Proposal"),
     "rigctl.core.advice.answer": ("answer_of",),
-    "rigctl.core.advice.recommend": ("Recommendation", "recommend"),
+    "rigctl.core.advice.recommend": ("Recommendation",),
     "rigctl.errors": (
         "ConfigError",
         "DeviceBusy",
@@ -112,7 +112,7 @@ _HOMES = {
         "UnknownPlugin",
         "UsageError",
     ),
-    "rigctl.experiment": ("Experiment", "Suggestion", "category", "variable"),
+    "rigctl.experiment": ("Experiment", "Suggestion", "category", "recommend", "variable"),
     "rigctl.rig.clocks": ("Clock",),
     "rigctl.rig.conformance": ("check_driver",),
     "rigctl.rig.messages": ("Message", "MessageLine"),

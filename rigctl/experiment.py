@@ -11,8 +11,10 @@ import numpy as np
 
 from rigctl import experiment_file
 from rigctl.codec import fields_of
+from rigctl.core.advice import recommend as advice
 from rigctl.core.advice.explain import explain
-from rigctl.core.advice.recommend import Recommendation, recommend
+from rigctl.core.advice.recommend import Recommendation
+from rigctl.core.advice.rule import AmongLevels, Between, LevelSetting, Rule, RuleLine, Setting
 from rigctl.core.advice.worth import FixedSetting
 from rigctl.core.asking import Played, next_proposal, play, trial_rng
 from rigctl.core.experiment.arrays import FloatArray
@@ -353,7 +355,7 @@ class Experiment(experiment_file.Saved):
         looked = any(o.look is not None for o in self.history.observations)
         problem = replace(self.problem, looks=True) if looked else self.problem
         rng, now = trial_rng(self.seed, len(self.history) + 1), None if read is None else read.x
-        return _worded(recommend(problem, self.history, rng, share, now=now), self.space)
+        return recommend(problem, self.history, rng, share, now=now)
 
     def play(
         self,
@@ -462,17 +464,42 @@ def _labels(control_set: Any, trials: int) -> list[str]:
     return [chosen if isinstance(chosen, str) else set_label(chosen) for chosen in given]
 
 
-def _worded(found: Recommendation, space: Space) -> Recommendation:
-    """Return it with the words of categories in all setpoints."""
+def recommend(
+    problem: Problem, history: History, rng: np.random.Generator, tolerance: float, **asked: Any
+) -> Recommendation:
+    """Recommend as `core.advice.recommend.recommend`, which says what may be asked; of categories there are words."""
+    space, found = problem.space, advice.recommend(problem, history, rng, tolerance, **asked)
 
     def own(way: W) -> W:
         return way if way is None else replace(way, setpoints=space.worded(way.setpoints))
 
     return replace(
         found,
+        rule=None if found.rule is None else _worded(found.rule, {v.name: v for v in space.variables if v.levels}),
         choice=own(found.choice),
         alternatives=tuple(map(own, found.alternatives)),
         worth=replace(found.worth, references=tuple(map(own, found.worth.references))),
         now=own(found.now),
         promising=own(found.promising),
     )
+
+
+def _worded(rule: Rule, categories: Mapping[str, Variable]) -> Rule:
+    """Return a rule with the words of categories in its settings and conditions."""
+
+    def condition(one: Between) -> Between:
+        if one.reading not in categories:
+            return one
+        words = (word for at, word in categories[one.reading].words.items() if one.holds(at))
+        return AmongLevels(one.reading, one.low, one.high, tuple(words))
+
+    def setting(one: Setting) -> Setting:
+        if one.variable not in categories:
+            return one
+        word = str(categories[one.variable].worded(one.at))
+        return LevelSetting(one.variable, one.at, (), one.low, one.high, one.step, word)
+
+    def line(one: RuleLine) -> RuleLine:
+        return replace(one, when=tuple(map(condition, one.when)), settings=tuple(map(setting, one.settings)))
+
+    return replace(rule, lines=tuple(map(line, rule.lines)))

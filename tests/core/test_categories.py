@@ -1,5 +1,6 @@
 """Categories: levels without an order, in the model, in what nature does, in the search, and from Python."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl import Experiment, FurtherOutcome, category, variable
+from rigctl import Experiment, FurtherOutcome, category, recommend, variable
 from rigctl.core.advice.rules.short import Pool
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import neighbours
@@ -210,6 +211,27 @@ def test_the_best_level_is_found_and_told_by_its_word(tmp_path):
     assert again.suggest().setpoints == experiment.suggest().setpoints
     assert set(again.table()["nozzle"]) <= set(WORDS)
     assert again.recommend().choice.setpoints["nozzle"] == "D"
+
+
+@pytest.mark.slow
+def test_a_rule_says_a_category_by_its_word():
+    """In its conditions and in its settings; it takes readings as people give them, and answers likewise."""
+    experiment, rng, best = nozzles(), np.random.default_rng(1), {"A": 5.8, "B": 6.0, "C": 6.3, "D": 6.1}
+    read = [{"ph": rng.uniform(5.5, 6.5), "nozzle": WORDS[rng.integers(4)]} for _ in range(36)]
+    sets, given = ["ph", "nozzle", "ph+nozzle"] * 12, []
+    for label, reading in zip(sets, read, strict=True):
+        drawn = {"ph": rng.uniform(5.5, 6.5), "nozzle": WORDS[rng.integers(4)]}
+        given.append({name: drawn[name] if name in label.split("+") else reading[name] for name in reading})
+    y = [10 - 30 * (x["ph"] - best[x["nozzle"]]) ** 2 for x in given]
+    experiment.tell(sets, [list(x.values()) for x in given], y, [0.1, 0.1, 0.2] * 12, look=read)
+    asked = recommend(replace(experiment.problem, looks=True), experiment.history, rng, 0.05)
+    for rule in (asked.rule, experiment.recommend().rule):
+        words = [c.words for line in rule.lines for c in line.when if c.reading == "nozzle"]
+        assert words
+        assert all(set() < set(found) < set(WORDS) for found in words)
+        for line in rule.lines:
+            assert line.setpoints(read[0]).get("nozzle", "A") in WORDS
+        assert all(rule.line_for(reading) is not None for reading in read)
 
 
 @pytest.mark.slow

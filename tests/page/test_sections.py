@@ -8,12 +8,14 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event
 from rigctl.core.advice.answer import answer_of
+from rigctl.core.experiment.persistence import ReadBefore
 from rigctl.page.facts import gather
 from rigctl.page.figures import why_axis
 from rigctl.page.render import sections
 from rigctl.page.shown import Phase, Study, Supply
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
+from rigctl.text import Names
 from tests.campaign.records import LINES, STEPS, record_trial
 from tests.console.conftest import BENCH, TRIALS, Bench
 from tests.fixtures import UNFINISHED, unpacked
@@ -62,6 +64,20 @@ def test_places_on_the_axis_are_right(shown):
     for (lower, _, upper), (left, right) in zip(bands, places, strict=True):
         assert left == pytest.approx(start + scale * (lower - low), abs=0.5)
         assert right == pytest.approx(start + scale * (upper - low), abs=0.5)
+
+
+def test_a_category_that_was_read_is_a_word_without_an_axis(shown):
+    """Its levels have no order: no mean, no spread, no drawing; a number beside it has them all."""
+    facts, _ = shown
+    number, held = facts.labels.units, frozenset(facts.why.control_set)
+    names = [name for name in number if name not in held][:2]
+    labels = replace(facts.labels, units=Names(number.units, {}, {names[0]: {0.0: "soft", 1.0: "hard"}}))
+    reads = tuple(ReadBefore(name, 1.0, 0.0, 0.9, 12, 0.9, 0.1, 0.5, 0.3) for name in names)
+    html = sections(replace(facts, labels=labels, why=replace(facts.why, reads=reads)), None)["why"]
+    word, figures = re.findall(r"<tr><th scope=.row.*?</tr>", html[html.index("rows reads") :], re.DOTALL)
+    assert ("hard" in word, "±" in word, "<svg" in word) == (True, False, False)
+    assert ("hard" in figures, "±" in figures, "<svg" in figures) == (False, True, True)
+    assert "90 %" in text_of(word)
 
 
 def test_what_would_change_it_is_of_this_decision(shown):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rigctl.core.advice.worth import FixedSetting, Gain
 
@@ -36,7 +37,7 @@ class Setting:
     high: float
     step: float | None = None
 
-    def setpoint(self, readings: Mapping[str, float]) -> float:
+    def setpoint(self, readings: Mapping[str, Any]) -> Any:
         """Return the setpoint at these readings, engineering units.
 
         Raises:
@@ -50,6 +51,16 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelSetting(Setting):
+    """At which level a category is controlled, in its word."""
+
+    word: str = ""
+
+    def setpoint(self, readings: Mapping[str, Any]) -> Any:  # noqa: ARG002  # it follows none
+        return self.word
+
+
+@dataclass(frozen=True, slots=True)
 class Between:
     """A condition on one reading, engineering units: at least `low`, below `high`; None: no limit."""
 
@@ -57,8 +68,18 @@ class Between:
     low: float | None
     high: float | None
 
-    def holds(self, value: float) -> bool:
-        return (self.low is None or value >= self.low) and (self.high is None or value < self.high)
+    def holds(self, value: Any) -> bool:
+        return bool((self.low is None or value >= self.low) and (self.high is None or value < self.high))
+
+
+@dataclass(frozen=True, slots=True)
+class AmongLevels(Between):
+    """A condition on a category that was read: it is one of these levels, in words."""
+
+    words: tuple[str, ...]
+
+    def holds(self, value: Any) -> bool:
+        return value in self.words
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +106,12 @@ class RuleLine:
         """Tell whether anything it says depends on a reading."""
         return bool(self.when) or any(s.slopes for s in self.settings)
 
-    def holds(self, readings: Mapping[str, float]) -> bool:
+    def holds(self, readings: Mapping[str, Any]) -> bool:
         """Tell whether it is the line for these readings; without one that it needs it is not."""
         needed = {c.reading for c in self.when} | {s.reading for own in self.settings for s in own.slopes}
         return needed <= readings.keys() and all(c.holds(readings[c.reading]) for c in self.when)
 
-    def setpoints(self, readings: Mapping[str, float]) -> dict[str, float]:
+    def setpoints(self, readings: Mapping[str, Any]) -> dict[str, Any]:
         """Return what to set at these readings, engineering units.
 
         Raises:
@@ -157,7 +178,7 @@ class Rule:
         """Tell whether anything it says depends on a reading; else it is the fixed setting."""
         return any(line.follows for line in self.lines)
 
-    def line_for(self, readings: Mapping[str, float]) -> RuleLine | None:
+    def line_for(self, readings: Mapping[str, Any]) -> RuleLine | None:
         """Return the first line that holds; None where it takes a reading that is missing.
 
         Then the fixed setting is to be run.
@@ -165,7 +186,7 @@ class Rule:
         return line_for(self.lines, readings)
 
 
-def line_for(lines: Sequence[RuleLine], readings: Mapping[str, float]) -> RuleLine | None:
+def line_for(lines: Sequence[RuleLine], readings: Mapping[str, Any]) -> RuleLine | None:
     """Return the first of a rule's lines that holds; None where one down to it takes a reading that is missing."""
     for line in lines:
         if not {c.reading for c in line.when} <= readings.keys():
