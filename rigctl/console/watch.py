@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 EVERY_S = 1.0
 """Wall seconds between two questions."""
 LINE_EVERY_S = 60.0
+"""Wall seconds after which a pipe gets a line although no new step has begun."""
 ALARMS_READ = 20
 """Of the last so many those are shown that are not over."""
-"""Wall seconds after which a pipe gets a line although no new step has begun."""
 
 
 def watch(directory: Path, console: Console, *, json: bool = False) -> None:
