@@ -24,7 +24,10 @@ GIVEN_UP = (
     "cancelled before anything was controlled: what was read is",
     "not decided: ",
     "decided, but it has to wait",
+    "max_per_trial: cost so far",  # on a machine so busy that the rig's hours pass meanwhile
 )
+STARVED = "watch very late: "
+"""Says the watch itself where the machine gave the process no time for ten seconds."""
 OVERTAKEN = re.compile(r"^its time was .+ ago, and what its sensor reads now is trial (\d+)'s$")
 FINAL = {State.RECORDED, State.LOST, State.FAILED}
 
@@ -64,7 +67,7 @@ def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
         given_up = row.state is State.ABANDONED and row.because.startswith(GIVEN_UP)
         if len(ends) != 1 or (row.state not in FINAL and not given_up):
             yield f"trial {row.trial}: ended {len(ends)} times, is {row.state}: {row.because}"
-        if row.state is State.FAILED and not overtaken(journal, row):
+        if row.state is State.FAILED and not (overtaken(journal, row) or row.because.startswith(STARVED)):
             yield f"trial {row.trial}: FAILED on a rig without faults: {row.because}"
     lost = sum(row.state is State.LOST for row in rows)
     if lost > kills:
