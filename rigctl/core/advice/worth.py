@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from math import inf
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Literal
@@ -115,7 +116,7 @@ class Worth:
     """One per variable, in their order."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Appraisal:
     """Hold what is known when ways of running are compared."""
 
@@ -150,8 +151,28 @@ class Appraisal:
 
     def sds(self) -> FloatArray:
         """Return how far off what is expected of every control set may be, (m,), standard deviations, own units."""
-        _, covariance = told_jointly(self.posteriors, self.space, [self.way(i) for i in range(len(self.settings))])
-        return np.sqrt(np.maximum(covariance.diagonal(), 0.0))
+        return np.sqrt(np.maximum(self._told[2].diagonal()[: len(self.settings)], 0.0))
+
+    @cached_property
+    def _told(self) -> tuple[list[Way], FloatArray, FloatArray]:
+        """Return all ways that are compared, their means (k,), and covariances of their errors (k, k).
+
+        Best settings come first. It is one call, as most of it is integrals that all ways share.
+        """
+        ways = [*map(self.way, range(len(self.settings))), {}, self._as_today, *self._otherwise]
+        return ways, *told_jointly(self.posteriors, self.space, ways)
+
+    def _compared(self, *ways: Way) -> tuple[FloatArray, FloatArray]:
+        """Return the means (k,) and covariances (k, k) of some of them."""
+        every, mean, covariance = self._told
+        rows = [every.index(way) for way in ways]
+        return mean[rows], covariance[np.ix_(rows, rows)]
+
+    @property
+    def _as_today(self) -> Way:
+        space, today = self.space, self.today or {}
+        at = {space.names.index(name): value for name, value in today.items()}
+        return {c: float((value - space.lows[c]) / space.spans[c]) for c, value in at.items()}
 
     def worth(self) -> Worth:
         """Compare."""
@@ -162,17 +183,15 @@ class Appraisal:
         whole = [i for i, s in enumerate(space.control_sets) if len(s.indices) == space.dimension]
         found += [self._reference("everything", self.way(i), i) for i in whole if i != self.chosen]
         if self.today:
-            at = {space.names.index(name): value for name, value in self.today.items()}
-            held = {c: float((value - space.lows[c]) / space.spans[c]) for c, value in at.items()}
-            same = [i for i, s in enumerate(space.control_sets) if set(s.indices) == set(held)]
-            found.append(self._reference("today", held, *same))
+            same = [i for i, s in enumerate(space.control_sets) if set(s.indices) == set(self._as_today)]
+            found.append(self._reference("today", self._as_today, *same))
         return found
 
     def _reference(
         self, what: Literal["nothing", "everything", "today"], way: Way, index: int | None = None
     ) -> Reference:
         s, columns = sign(self.problem), sorted(way)
-        mean, covariance = told_jointly(self.posteriors, self.space, [way, self.way(self.chosen)])
+        mean, covariance = self._compared(way, self.way(self.chosen))
         cost = None if index is None else self.charged[index]
         variables = self.space.variables
         return Reference(
@@ -197,11 +216,23 @@ class Appraisal:
         variance = float(np.mean(np.square(posterior.sd(nodes)))) / (h.y_scale * h.signal_sd) ** 2
         return min(max(1.0 - variance, 0.0), 1.0)
 
+    @cached_property
+    def _at(self) -> list[float]:
+        """Return where every variable is controlled, or would best be, (d,), unit cube."""
+        base = self.way(self.chosen)
+        return [base[c] if c in base else self._best_beside(base, c) for c in range(self.space.dimension)]
+
+    @property
+    def _otherwise(self) -> list[Way]:
+        """Return, by variable, the recommended way without it where it is controlled, else with it."""
+        base = self.way(self.chosen)
+        return [
+            {k: v for k, v in base.items() if k != c} if c in base else {**base, c: x} for c, x in enumerate(self._at)
+        ]
+
     def _lessons(self) -> Sequence[Lesson]:
-        base, columns = self.way(self.chosen), range(self.space.dimension)
-        at = [base[c] if c in base else self._best_beside(base, c) for c in columns]
-        others = [{k: v for k, v in base.items() if k != c} if c in base else {**base, c: at[c]} for c in columns]
-        mean, covariance = told_jointly(self.posteriors, self.space, [base, *others])
+        base, at = self.way(self.chosen), self._at
+        mean, covariance = self._compared(base, *self._otherwise)
         found = []
         for c, variable in enumerate(self.space.variables):
             more, less = (0, c + 1) if c in base else (c + 1, 0)
