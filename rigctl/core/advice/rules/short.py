@@ -31,6 +31,8 @@ FEWEST = 1 / 64
 """Share of the days that a line has at least."""
 GRID = 16
 """Parts of each reading by which boxes are sought, before their limits are moved level by level."""
+AT_ONCE = 8
+"""Places of a line whose boxes are sought in one go."""
 SWEEPS = 2
 """In which every line is taken out and put in again where it is worth most."""
 
@@ -139,16 +141,17 @@ class Arranging:
         """Return the lines with the one more that gains most; None where none gains."""
         which, gain = self.routed(lines), self.worth - self.values(lines)[:, None]
         best, found, where = 0.0, None, (-1, 0)
-        for most, place, number, table in self._promising(which, gain, len(lines)):
-            hopeful = np.flatnonzero(most * (1 + 1e-9) > best)
-            if not hopeful.size:
-                continue
-            total, line = self._boxed(table[:, hopeful], self._pairs[number][:2], hopeful)
-            # where a line gains as much at two places it stands at the first
-            if (-total, place, number) >= (-best, *where):
-                continue
-            if line.holds(self.levels)[which >= place].sum() >= self._fewest:
-                best, found, where = total, line, (place, number)
+        promising = self._promising(which, gain, len(lines))
+        for begin in range(0, len(promising), AT_ONCE):
+            few = [(*one, np.flatnonzero(one[0] * (1 + 1e-9) > best)) for one in promising[begin : begin + AT_ONCE]]
+            few = [one for one in few if len(one[-1])]
+            boxes = self._boxed([(table[:, f], self._pairs[number][:2], f) for _, _, number, table, f in few])
+            for (_, place, number, *_), (total, line) in zip(few, boxes, strict=True):
+                # where a line gains as much at two places it stands at the first
+                if (-total, place, number) >= (-best, *where):
+                    continue
+                if line.holds(self.levels)[which >= place].sum() >= self._fewest:
+                    best, found, where = total, line, (place, number)
         if found is None:
             return None
         free, place = which >= where[0], where[0]
@@ -187,17 +190,16 @@ class Arranging:
         pairs = combinations(self.telling, 2) if len(self.telling) > 1 else [(c, c) for c in self.telling]
         return [(one, other, coarse[:, one] * GRID + coarse[:, other]) for one, other in pairs]
 
-    def _boxed(self, table: FloatArray, pair: tuple[int, int], formulas: IntArray) -> tuple[float, Leaf]:
-        """Return the box of two readings, on a grid, that gains most: of all there are (Bentley 1984).
+    def _boxed(self, given: Sequence[tuple[FloatArray, tuple[int, int], IntArray]]) -> Iterator[tuple[float, Leaf]]:
+        """Yield, for each that is given, the box of two readings on a grid that gains most: of all (Bentley 1984).
 
-        Args:
-            table: (GRID^2, f), gain of each cell, by these formulas (f,).
-            pair: the readings.
-            formulas: of the pool.
+        Given is the gain of each cell, (GRID^2, f), the readings, and the formulas, (f,), of the pool.
         """
-        one, other = pair
-        sums = np.zeros((GRID, GRID + 1, len(formulas)))
-        np.cumsum(table.reshape(GRID, GRID, -1).swapaxes(0, 1), axis=1, out=sums[:, 1:])
+        if not given:
+            return
+        table = np.concatenate([own for own, _, _ in given], axis=1).reshape(GRID, GRID, -1)
+        sums = np.zeros((GRID, GRID + 1, table.shape[-1]))
+        np.cumsum(table.swapaxes(0, 1), axis=1, out=sums[:, 1:])
         first, last = self._edges
         # (GRID, pairs of edges, formulas): what a step along the other reading adds between two edges of the first
         steps = sums[:, last]
@@ -207,14 +209,18 @@ class Arranging:
             along += step
             np.maximum(most, along - least, out=most)
             np.minimum(least, along, out=least)
-        rows, formula = np.unravel_index(int(most.argmax()), most.shape)
-        total = np.concatenate([[0.0], np.cumsum(steps[:, rows, formula])])
-        end = int((total - np.minimum.accumulate(total)).argmax())
-        start = int(total[: end + 1].argmin())
-        low, high = np.zeros_like(self.sizes), self.sizes.copy()
-        for column, edge, limit in ((other, start, end), (one, first[rows], last[rows])):
-            low[column], high[column] = (-(-int(e) * self.sizes[column] // GRID) for e in (edge, limit))
-        return float(most[rows, formula]), Leaf(low, high, int(formulas[formula]))
+        begin = 0
+        for _, (one, other), formulas in given:
+            own = most[:, begin : begin + len(formulas)]
+            rows, formula = np.unravel_index(int(own.argmax()), own.shape)
+            total = np.concatenate([[0.0], np.cumsum(steps[:, rows, begin + formula])])
+            end = int((total - np.minimum.accumulate(total)).argmax())
+            start = int(total[: end + 1].argmin())
+            low, high = np.zeros_like(self.sizes), self.sizes.copy()
+            for column, edge, limit in ((other, start, end), (one, first[rows], last[rows])):
+                low[column], high[column] = (-(-int(e) * self.sizes[column] // GRID) for e in (edge, limit))
+            yield float(own[rows, formula]), Leaf(low, high, int(formulas[formula]))
+            begin += len(formulas)
 
     def _moved(self, gain: FloatArray, free: BoolArray, line: Leaf) -> Leaf:
         """Climb from a box to one of greater gain, (q, n), level by level."""
