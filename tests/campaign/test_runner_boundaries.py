@@ -2,12 +2,15 @@
 
 import asyncio
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 
 from rigctl.campaign import awaiting
+from rigctl.campaign.carry import kept
 from rigctl.campaign.events import PhaseChanged, TrialProposed
 from rigctl.campaign.trial import State
+from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, TrialsStopped, Tripped
 from rigctl.rig.limits import ActuatorLimits
@@ -209,3 +212,13 @@ async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
     seen = phases(stage)  # the first pause is over as soon as all is safe, so whether it is seen is a race
     assert [phase for phase in seen if phase != "PAUSED"] == ["WAITING", "RUNNING"]
     assert seen[-1] == "PAUSED"
+
+
+@pytest.mark.parametrize(("known", "left"), [(None, 5), (4, 5), (5, 3)])
+def test_a_process_keeps_the_end_of_a_history_that_whoever_decides_has_whole(known, left):
+    """Else all of it: what has been forgotten there must be told again."""
+    history = History()
+    for trial in range(1, 6):
+        history = history.append(Observation(trial, 0, (0.5, 0.5), 1.0, 100_000))
+    part = kept(history, SimpleNamespace(known=lambda _: known))
+    assert (len(part), [seen.trial for seen in part.observations]) == (5, list(range(6 - left, 6)))

@@ -80,6 +80,15 @@ def test_what_is_under_the_campaign_holds_it(changes, rule):
 
 
 @pytest.mark.parametrize(
+    ("late_s", "found"), [(3.0, []), (3.1, [("watch late", "warn")]), (9.9, [("watch late", "warn")])]
+)
+def test_a_look_that_comes_a_little_late_is_told_and_holds_nothing(late_s, found):
+    """Three seconds are usual on a busy computer; from ten on nobody looks often enough."""
+    new = judge(rules_of(WatchSpec()), Standing(), Snapshot(0.0, late_s=late_s)).new
+    assert [(finding.rule, finding.then) for finding in new] == found
+
+
+@pytest.mark.parametrize(
     ("glance", "rule", "then"),
     [
         (RigGlance(astray={"valve": "reads back released"}), "read-back", "fail"),
