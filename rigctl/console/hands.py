@@ -25,6 +25,7 @@ from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.assemble import loaded_here, own_journal, rig_factory
+from rigctl.console.output import write
 from rigctl.console.safe import left_safe
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
@@ -91,7 +92,7 @@ def _asked(pump: str) -> float:
         try:
             return quantity("measured", input("What was measured, e.g. 9.6 mL? "), "volume")
         except UsageError as error:
-            typer.echo(f"  {error}", err=True)
+            write(f"  {error}", sys.stderr)
         except (EOFError, KeyboardInterrupt) as error:
             what = "ended before the answer; what was dispensed is booked, the pump is calibrated as before"
             raise UsageError(f"device calibrate {pump}: {what}") from error

@@ -24,7 +24,6 @@ from rigctl.console.starting.interview import Interview, Prompt
 from rigctl.errors import ConfigError, Locked, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, flaw_of, got
-from rigctl.printable import printable
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.finding import Sighting, search, urls_of
 from rigctl.rig.places import physical
@@ -156,7 +155,7 @@ class Terminal:
         self.say(f"\n{title}")
 
     def say(self, text: str) -> None:
-        typer.echo(printable(text), err=self.stderr)
+        output.write(text, sys.stderr if self.stderr else None)
 
     def ask(
         self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
@@ -207,7 +206,7 @@ class Wanted:
             said = said if probes else replace(said, by_hand=True)
         devices, seen = find(places_of(probes), self.units)
         for line in seen:
-            prompt.say(line) if prompt is not None else typer.echo(printable(line), err=True)
+            prompt.say(line) if prompt is not None else output.write(line, sys.stderr)
         if not devices and not said.by_hand:
             if prompt is None:
                 raise UsageError(_NOBODY if probes else _NEITHER)
@@ -296,7 +295,7 @@ Find = Callable[[Sequence[ProbePlace], Sequence[int]], tuple[tuple[FoundDevice, 
 def find(places: Sequence[ProbePlace], units: Sequence[int]) -> tuple[tuple[FoundDevice, ...], tuple[str, ...]]:
     """Look who is there; return the devices, and what is said of each place."""
     if places:
-        typer.echo(f"Asking who is there ({', '.join(place.text for place in places)}) ...", err=True)
+        output.write(f"Asking who is there ({', '.join(place.text for place in places)}) ...", sys.stderr)
     seen = sightings(places, units)
     devices = devices_of(places, seen)
     return devices, tuple(told(places, seen, devices))
