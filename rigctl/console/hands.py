@@ -10,8 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
 from rigctl.campaign import control, daemon
 from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.decide import Question

@@ -100,6 +100,10 @@ KINDS = (
     Kind("a percent sign as mere text", first_row(Signed(63.5), *ROWS[0][1:])),
     Kind("the same in ods", ods({"T": [HEADER, [Signed(63.5), *ROWS[0][1:]], *ROWS[1:]]}), name="old.ods"),
     Kind("entities that multiply", ods({"T": [[Xml("&j;")]]}, head=LAUGHS), None, name="old.ods"),
+    Kind(
+        "units behind names", xlsx({"T": [("Hydration %", "proof degC", "rise mm", "cost EUR", HEADER[4]), *SHEET[1:]]})
+    ),
+    Kind("a unit that does not fit", xlsx({"T": [("hydration", "proof mm/rev", *HEADER[2:]), *SHEET[1:]]}), None),
     Kind("dates as names of trials", xlsx({"T": with_column("Versuch", *[date(2024, 5, d) for d in (1, 2, 3)])})),
     Kind("blank rows and columns", xlsx({"T": APART})),
     Kind("a formula nobody has computed", first_row(63.5, 30, "=40+9.5", 0.5, "proof"), None),

@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -118,18 +119,34 @@ class Headers:
         for given, meant in self.maps.items():
             if key(given) in self.forms(header, number):
                 return ("" if meant == IGNORED else self.meant(meant, "--map")), unit
-        for whole, its_unit in ((header.strip(), ""), (name, unit)):
+        for whole, its_unit in ((header.strip(), ""), self._spaced(header), (name, unit)):
             target = self._by_name().get(key(whole))
             if target is not None:
                 return target, its_unit
         return "", ""
+
+    def _spaced(self, header: str) -> tuple[str, str]:
+        """Return name and unit of `feed mm/rev`, where it is read so; else all of a header as its name."""
+        name, _, unit = header.strip().rpartition(" ")
+        target, units = self._by_name().get(key(name)), Units(self.loaded.currency)
+        into = "" if target is None else self.unit_of(target)
+        with suppress(ValueError):
+            fits = same_unit(unit, into) or (unit[:1].isalpha() and units.to(f"1 {unit}", into, "a quantity") > 0)
+            if into and fits:
+                return name, unit
+        return header.strip(), ""
 
     def known(self, header: str) -> bool:
         return bool(self.target(header)[0])
 
     def forms(self, header: str, number: int | None) -> Collection[str]:
         """Return how a person may call a column: by its header, without its unit, or by its letter, `column C`."""
-        return {key(header), key(_named(header)[0]), "" if number is None else key(f"column {letters(number)}")} - {""}
+        return {
+            key(header),
+            key(_named(header)[0]),
+            key(self._spaced(header)[0]),
+            "" if number is None else key(f"column {letters(number)}"),
+        } - {""}
 
     def is_unit(self, text: str) -> bool:
         units = Units(self.loaded.currency)
