@@ -3,7 +3,7 @@
 import re
 import socket
 
-from rigctl.campaign import watchman
+from rigctl.campaign import safe_file, watchman
 from rigctl.campaign.desk import MOST_ROUNDS, ServiceManager, notify
 from tests.campaign.fakes import make_spec
 
@@ -37,6 +37,19 @@ async def test_the_service_manager_is_told(stage, tmp_path, monkeypatch):
     ]
     assert told[5].startswith("STATUS=running; trial 1; 0.00 ")
     assert re.match(r"STATUS=running; 0\.\d\d ", told[-1])
+
+
+async def test_fault_116_a_start_that_holds_is_ready(stage, tmp_path, monkeypatch):
+    """The service manager does not end it for taking too long: it tries on."""
+    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        ready = []
+        fail = {"safe": lambda: ready.append("READY=1" in received(manager))}
+        await stage.run(make_spec(max_trials=1), fail=fail, unsafe=[{"valve": "stuck"}] * 2)
+    assert ready[:3] == [False, True, False]
 
 
 def received(manager):
