@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import exp, log, sqrt
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rigctl.bench.asking.grid import Grid
 from rigctl.bench.figures.layouts import figures_of
 from rigctl.bench.papers.judge import JudgedClaim, findings_of, findings_text
 from rigctl.bench.papers.paper import PAPERS, Effect, Expected, both, difference, effect, grid_of, interval
@@ -47,7 +49,8 @@ def of_groups(baselines: float, variants: float) -> dict[str, float]:
 @pytest.mark.parametrize("quick", slow_beyond(1, [True, False]))
 def test_every_grid_names_what_exists(paper: str, quick: bool) -> None:
     """Problems, costs, policies and options of each paper are known to the bench, in both forms."""
-    assert grid_of(paper, quick, arrays=False).cells()
+    grid = grid_of(paper, quick, arrays=False)
+    assert Grid(tuple(replace(block, seeds=block.seeds[:1]) for block in grid.blocks)).cells()
     assert {p for block in grid_of(paper, quick).blocks for p in block.problems} <= set(catalogue())
 
 

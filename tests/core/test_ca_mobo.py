@@ -349,7 +349,7 @@ def test_what_is_left_over_from_the_last_decision_changes_nothing():
     assert not validate(proposal, problem)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_three_outcomes_keep_what_every_policy_promises():
     """Whole small campaigns, with failed trials, to maximise and to minimise, to the end."""
     assert check_policy(CaMobo(("a",)), outcomes=3).trials > 10

@@ -25,10 +25,13 @@ from rigctl.core.gp.priors import LogLikelihood
 from rigctl.core.gp.surrogate import fit
 from rigctl.errors import UsageError
 from tests.core.setpoints import POLICIES, campaign, policy_of, problem_of
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond, slow_beyond
 
 KERNELS = ("squared-exponential", "matern-5/2")
 LEVELS = (0, 4, 3)
+KINDS = ("explore-then-commit", "ca-mobo", "pbgi", "ts-psq", "ucb-cvs")
+"""One policy of each way to search."""
+OTHERS = sorted(set(POLICIES) - {"likely-maximisers", *KINDS})
 WORDS = ("A", "B", "C", "D")
 NOZZLES = {"A": 0.1, "B": 0.6, "C": 0.3, "D": 0.9}
 """What each is worth: no order of the levels is an order of these."""
@@ -170,16 +173,16 @@ def test_bounds_are_those_of_every_level():
     assert found[2].best_mean_at[1] == 1.0
 
 
-@pytest.mark.parametrize("name", slow_beyond(3, POLICIES))
+@pytest.mark.parametrize("name", ["likely-maximisers", *slow_beyond(0, KINDS), *nightly_beyond(0, OTHERS)])
 def test_every_policy_chooses_levels(name):
     """What is proposed is a level, in every trial; the campaign can be learned from."""
     problem = problem_of(MIXED, name)
-    proposals, history = campaign(name, problem, 8)
+    proposals, history = campaign(name, problem, 6)
     for proposal in proposals:
         for i, u in zip(problem.space.control_sets[proposal.control_set].indices, proposal.setting, strict=True):
             count = len(problem.space.variables[i].levels) - 1
             assert count < 0 or u * count == pytest.approx(round(u * count), abs=1e-12)
-    again, _ = next_proposal(policy_of(name), None, problem, history, trial_rng(0, 9))
+    again, _ = next_proposal(policy_of(name), None, problem, history, trial_rng(0, 7))
     assert again.setting
 
 

@@ -251,8 +251,8 @@ def test_every_policy_chooses_on_the_grid_and_within_the_setpoints(name, variabl
     allowed = {"a": written(A), "b": written(B), "c": written(C)}
     if variables is MIXED:
         del allowed["b"]
-    proposals, history = campaign(name, problem, 13)
-    assert len(proposals) == 13
+    proposals, history = campaign(name, problem, 8)
+    assert len(proposals) == 8
     said = [controlled(problem, p) for p in proposals]
     said += [at for p in proposals for s in p.sets for at in (s.at, s.best_lower_at) if at]
     advice = recommend(problem, history, np.random.default_rng(0), 0.05)

@@ -13,7 +13,6 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.policies.likely_maximisers import EXPLOIT_FROM, ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from tests.core.conftest import Slope
-from tests.profiles import slow_beyond
 
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("b",), ("a", "b"), ("a", "b", "c"))
@@ -120,20 +119,28 @@ def test_the_cheapest_that_is_good_enough_is_played_most_often(played):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("budget", slow_beyond(1, [40.0, 200.0]))
-def test_a_budget_that_does_not_bind_changes_nothing(budget):
+def test_a_budget_that_does_not_bind_changes_nothing():
     """Shares are counted of what learning is expected to take, and the dearest set has its turn early."""
-    proposals, _ = campaign(LikelyMaximisers(), problem_of(budget), most=30)
-    few, _ = campaign(LikelyMaximisers(), problem_of(20.0), most=30)
-    assert [(p.control_set, p.setting) for p in proposals] == [(p.control_set, p.setting) for p in few]
-    assert 3 in {p.control_set for p in proposals[:20]}
+    few, more, most = (
+        [(p.control_set, p.setting) for p in campaign(LikelyMaximisers(), problem_of(budget), most=30)[0]]
+        for budget in (20.0, 40.0, 200.0)
+    )
+    assert few == more == most
+    assert 3 in {control_set for control_set, _ in few[:20]}
 
 
-@pytest.mark.parametrize("costs", slow_beyond(1, [COSTS, (0.0,) * 4, (0.2,) * 4]))
-def test_each_set_is_tried_early(costs):
-    """Also where all are free, or cost the same, and the dearest is only one among others."""
-    proposals, _ = campaign(LikelyMaximisers(), problem_of(12.0), costs=costs, most=20)
+def test_each_set_is_tried_early(played):
+    """Also the dearest."""
+    assert {p.control_set for p in played[0][:20]} == {0, 1, 2, 3}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cost", [0.0, 0.2])
+def test_where_all_sets_cost_the_same_all_are_explored_with(cost):
+    """With nothing to save, exploration is free to use the set that teaches most."""
+    proposals, _ = campaign(LikelyMaximisers(), problem_of(12.0), costs=(cost,) * 4, most=20)
     assert {p.control_set for p in proposals} == {0, 1, 2, 3}
+    assert 3 in {p.control_set for p in proposals if p.phase == "explore"}
 
 
 def test_the_end_of_the_budget_plays_what_would_be_recommended(played):
@@ -153,17 +160,10 @@ def test_the_end_of_the_budget_plays_what_would_be_recommended(played):
 
 
 @pytest.mark.slow
-def test_where_all_sets_cost_the_same_all_are_explored_with():
-    """With nothing to save, exploration is free to use the set that teaches most."""
-    proposals, _ = campaign(LikelyMaximisers(), problem_of(6.0), costs=(0.2,) * 4)
-    assert 3 in {p.control_set for p in proposals if p.phase == "explore"}
-
-
-@pytest.mark.slow
-def test_a_failed_trial_costs_harvest_what_it_cost():
+def test_a_failed_trial_costs_harvest_what_it_cost(played):
     """A harvest that failed has been paid for all the same."""
     problem, policy = problem_of(), LikelyMaximisers()
-    proposals, history = campaign(policy, problem)
+    proposals, history = played
     first = next(i for i, p in enumerate(proposals) if p.phase == "harvest")
     cost = history.observations[first].cost
     failed = Observation(first + 1, proposals[first].control_set, None, None, cost)
@@ -229,7 +229,7 @@ def test_no_setting_is_played_that_does_not_fit_the_budget(policy):
 @pytest.mark.slow
 def test_a_free_set_does_not_take_all_trials():
     """What costs nothing is explored with first, but harvest has its turn all the same."""
-    proposals, history = campaign(LikelyMaximisers(), problem_of(budget=6.0), costs=(0.0, 0.1, 0.2, 1.0), most=260)
+    proposals, history = campaign(LikelyMaximisers(), problem_of(budget=6.0), costs=(0.0, 0.1, 0.2, 1.0), most=100)
     harvested = [p for p in proposals if p.phase == "harvest"]
     assert harvested
     assert to_units(history.spent) > 0.5

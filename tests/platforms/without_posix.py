@@ -1,10 +1,12 @@
 """`python -m tests.platforms.without_posix VERB ...`: `rigctl VERB ...` on a system without what only POSIX has.
 
 What a system without POSIX lacks is taken away once the standard library, which knows its system, is loaded.
-`-m MODULE ...` runs a module instead. So do the processes that it starts.
+`-m MODULE ...` runs a module instead. So do the processes that it starts. `-` reads the words of several such calls as
+JSON, and prints what each has answered, said and returned: what takes time is to start.
 """
 
 import asyncio
+import json
 import os
 import runpy
 import shutil
@@ -13,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stderr, redirect_stdout
 from functools import partial
 from importlib.abc import MetaPathFinder
 
@@ -59,14 +62,34 @@ def main(arguments: list[str]) -> None:
             delattr(place, name)
     socket.socketpair = pair  # there by TCP; what of the event loop needs it is not ours
     os.environ.setdefault("USERNAME", "somebody")
-    if arguments[0] == "-m":
-        sys.argv = arguments[1:]
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    if arguments == ["-"]:
+        print(json.dumps([answered(words) for words in json.load(sys.stdin)]))
+    else:
+        play(arguments)
+
+
+def play(words: list[str]) -> None:
+    if words[0] == "-m":
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
         return
-    sys.argv = ["rigctl", *arguments]
+    sys.argv = ["rigctl", *words]
     from rigctl.entry import main as rigctl
 
     rigctl()
+
+
+def answered(words: list[str]) -> dict[str, str | int | None]:
+    code: str | int | None = 0
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as said:  # `rigctl` asks for descriptors
+        with redirect_stdout(out), redirect_stderr(said):
+            try:
+                play(words)
+            except SystemExit as end:
+                code = end.code
+        out.seek(0)
+        said.seek(0)
+        return {"stdout": out.read(), "stderr": said.read(), "returncode": code or 0}
 
 
 if __name__ == "__main__":

@@ -284,7 +284,7 @@ def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(ca
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
     changed, model = case
     world = World(hill, 3, **changed)
-    done = operated(world, campaign(world), changed["after"] + 10, problem=replace(PROBLEM, model=model), learn=0.0)
+    done = operated(world, campaign(world), changed["after"] - 10, problem=replace(PROBLEM, model=model), learn=0.0)
     told = [remembered(d.state).standing for d in done.decisions]
     ever = {(d.source, d.noticed) for standing in told for d in standing}
     assert len(ever) == 1
@@ -340,7 +340,7 @@ def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
     """The model takes it for a step, then a ramp, then for what makes up for both."""
     world = Creeping(hill, seed)
     done = operated(
-        world, campaign(world), 50, problem=replace(PROBLEM, model=ModelOptions(kernel="squared-exponential"))
+        world, campaign(world), 38, problem=replace(PROBLEM, model=ModelOptions(kernel="squared-exponential"))
     )
     told = [remembered(d.state).standing for d in done.decisions]
     assert len({(d.source, d.noticed) for standing in told for d in standing}) == 1
