@@ -3,10 +3,11 @@
 With K the covariance of the outcomes and alpha = K^-1 (y - mean), the outcomes of the rows S are predicted from all
 others with the covariance C = ((K^-1)_SS)^-1 and the errors C alpha_S (Rasmussen and Williams 2006, eqs. 5.10 to 5.12,
 for one row). The worst is left out, K^-1 is brought up to date, and so on. False outcomes at one place predict each
-other and make the true ones around them look false, so the search is repeated with each such place left out first.
+other and make the true ones there look false, so the search is repeated with those at each place that are off to one
+side left out first.
 
-An outcome that is left out is looked at again in every decision: two more like it at that place bear it out. Several in
-a row are no outliers but a change of the response (`core.gp.noticing`).
+An outcome that is left out is looked at again in every decision: two more like it at that place bear it out, if no more
+contradict them there. Several in a row are no outliers but a change of the response (`core.gp.noticing`).
 
 Hyper-parameters that were learned with a false outcome make room for it. So outcomes that are a little strange by them,
 by the last ones or by a first guess are left out for trial, and hyper-parameters are learned anew from the others. The
@@ -83,6 +84,7 @@ def doubted(
     if not (np.square(alpha[near]) > limit**2 * np.square(solve(L, np.eye(n)[near])).sum(axis=1)).any():
         return NOTHING
     same = posterior.hyperparameters.product_kernel.matrix(record.x, record.x) > SAME
+    same &= np.equal.outer(alpha > 0, alpha > 0)
     places = {tuple(np.flatnonzero(row).tolist()) for row in same if 1 < row.sum() <= n // MOST}
     found = [_with_worst(posterior, place, limit) for place in ((), *sorted(places))]
     out = np.sort(max(found, key=lambda rows: _gain(posterior, rows, limit)))
@@ -139,14 +141,17 @@ def _of_many(record: OutcomeRecord, options: ModelOptions, posterior: Posterior,
 def _single(record: OutcomeRecord, h: Hyperparameters, rows: IntArray, errors: FloatArray, limit: float) -> IntArray:
     """Return the rows, of these in order, that are beyond the limit and have nothing to bear them out.
 
-    `SIDE` at the same place that are as far off bear each other out, as two may both be lucky; and so do as many in
-    succession: a change.
+    `SIDE` at the same place that are as far off bear each other out, as two may both be lucky, unless more than those
+    count no farther away; and so do as many in succession: a change.
     """
-    near, found = h.product_kernel.matrix(record.x[rows], record.x[rows]) > SAME, set[int]()
-    agree = near & (np.abs(np.subtract.outer(errors, errors)) < limit)
+    close, found = h.product_kernel.matrix(record.x[rows], record.x), set[int]()
+    near, agree = close[:, rows], np.abs(np.subtract.outer(errors, errors)) < limit
+    agree &= (near > SAME) & (np.abs(errors) > limit)
+    reach = np.sort(np.where(agree, near, 0.0))[:, -SIDE:].min(axis=1, keepdims=True)
+    against = (close >= reach).sum(axis=1) - (near >= reach).sum(axis=1)
+    alone = (agree.sum(axis=1) < SIDE) | (against > SIDE)
     for side in (-1.0, 1.0):
-        far = side * errors > limit
-        mine = rows[far & ((agree & far).sum(axis=1) < SIDE)]
+        mine = rows[alone & (side * errors > limit)]
         runs = np.split(mine, np.flatnonzero(np.diff(mine) > 1) + 1)
         found.update(int(row) for run in runs if len(run) < SIDE for row in run)
     return np.array(sorted(found), dtype=np.int64)

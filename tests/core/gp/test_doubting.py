@@ -130,6 +130,27 @@ def test_two_lucky_outcomes_at_one_place_do_not_make_the_true_ones_around_them_f
     assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == (FALSE, 30)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_two_lucky_outcomes_are_told_from_two_true_ones_beside_them(seed):
+    """All four are at one place, and each two predict each other."""
+    x, y = trials(16, seed)
+    x[[5, 8, 10]] = x[3] + [[0.0, 0.0], [0.06, 0.0], [0.0, -0.06]]
+    y[[3, 5, 8, 10]] = 3.0, 3.0, *response(x[[8, 10]])
+    record = record_of(x, y)
+    assert doubted(record, OPTIONS, by(record)).tolist() == [3, 5]
+
+
+def test_three_lucky_outcomes_do_not_bear_each_other_out_where_more_contradict_them():
+    """Nine trials are at one place, and one in three is lucky."""
+    x, y = trials()
+    there = np.arange(2, 38, 4)
+    x[there] = x[FALSE]
+    y[there] = response(x[there]) + 0.05 * np.random.default_rng(1).standard_normal(len(there))
+    false = there[1:4]
+    y[false] = 3.0
+    assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == tuple(false.tolist())
+
+
 @pytest.mark.slow
 def test_three_in_succession_are_no_outliers_but_a_change():
     """Two outcomes after a step are left out; with the third all three count, and a step is noticed."""
