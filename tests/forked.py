@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import fcntl
 import gc
 import importlib
 import json
@@ -21,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 import traceback
@@ -40,6 +42,22 @@ TRUTH = ["-m", "sim_rig", "truth"]
 HEAVY = ("scipy.linalg", "scipy.optimize", "scipy.special", "scipy.stats.qmc")
 
 
+def take_terminal() -> None:
+    """Have the terminal that is standard output for this process's own."""
+    os.setsid()
+    fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+
+
+def take_terminal_under_nohup() -> None:
+    """The same, and do not end when the terminal is closed."""
+    take_terminal()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+BEFORE = {act.__name__: act for act in (take_terminal, take_terminal_under_nohup)}
+"""What a process may do before it begins, as `preexec_fn`, once its streams are in place."""
+
+
 class Forked(subprocess.Popen[Any]):
     """As `subprocess.Popen([sys.executable, "-m", MODULE, ...])`, begun in a hundredth of the time.
 
@@ -53,7 +71,7 @@ class Forked(subprocess.Popen[Any]):
         environment = dict(os.environ if env is None else env)
         if interpreter != sys.executable or set(options) - {"-P", "-m"}:
             raise ValueError(f"{args}: only what this interpreter would run is forked")
-        if rest[1] is not None or rest[3]:
+        if rest[1] not in {None, *BEFORE.values()} or rest[3]:
             raise ValueError(f"{args}: what has to be done, or kept open, before it begins needs a process of its own")
         request = {
             "module": module,
@@ -61,6 +79,7 @@ class Forked(subprocess.Popen[Any]):
             "cwd": os.fspath(cwd or Path.cwd()),
             "env": environment,
             "session": bool(session),
+            "before": getattr(rest[1], "__name__", None),
         }
         given = _given(streams)
         self._status, theirs = socket.socketpair()
@@ -192,6 +211,8 @@ def _become(request: Mapping[str, Any]) -> None:
     for number, stream in enumerate(request["streams"]):
         os.dup2(stream, number)
         os.close(stream)
+    if request.get("before"):
+        BEFORE[request["before"]]()
     sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - while the process lives, as the others
     sys.stdout = open(1, "w", buffering=1 if os.isatty(1) else -1, encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, "utf-8", "backslashreplace", closefd=False)  # noqa: SIM115

@@ -1,5 +1,6 @@
 """Kills its own process at one of the instants at which that could make a difference."""
 
+import gc
 import os
 import signal
 import traceback
@@ -32,6 +33,7 @@ def one_life(live, kill_at):
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
+        gc.freeze()  # all that the tests have made would be searched, and copied by that
         reaper, status = Reaper(kill_at), 1
         try:
             live(reaper)

@@ -3,7 +3,6 @@
 import os
 import pty
 import select
-import subprocess
 import sys
 import termios
 import time
@@ -11,6 +10,7 @@ import time
 import pytest
 
 from rigctl.config.load import load
+from tests.forked import Forked, take_terminal
 
 BY_HAND = [sys.executable, "-m", "rigctl", "init", "new.yaml", "--by-hand"]
 ANSWER_S = 60.0
@@ -26,7 +26,8 @@ class Terminal:
         self.near, far = pty.openpty()
         termios.tcsetwinsize(far, (24, 80))
         # a controlling terminal, so that Ctrl-C is a signal
-        self.process = subprocess.Popen(command, cwd=folder, preexec_fn=lambda: os.login_tty(far))  # noqa: PLW1509
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), far)
+        self.process = Forked(command, cwd=folder, preexec_fn=take_terminal, **streams)
         os.close(far)
         self.said, self._read_to = "", 0
 

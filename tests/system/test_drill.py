@@ -11,8 +11,10 @@ import pytest
 
 from rigctl.campaign import safe_file
 from rigctl.config.load import Overrides, load
+from rigctl.console.drills import daemon
 from rigctl.console.drills.daemon import Daemon, written
 from rigctl.console.drills.drill import FAULTS, REPORT, UNPOWERED, drill
+from tests.forked import Forked
 from tests.simulated import at_rest, start_sim
 from tests.system.stack import ROOT, wait_until
 
@@ -30,6 +32,17 @@ ALL = [fault.name for fault in FAULTS]
 SECONDS = re.compile(r"\b\d+\.\d\d(?= s\b)")
 
 
+@pytest.fixture
+def forked(monkeypatch):
+    """The processes of a drill that nobody kills: forked, they would outlive it."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+
+    def begin(words, before=None):
+        return Forked([sys.executable, "-m", "rigctl", *words], **streams, start_new_session=True)
+
+    monkeypatch.setattr(daemon, "_rigctl", begin)
+
+
 def on_a_rig(tmp_path, speed):
     sim = start_sim("greenhouse", tmp_path, speed=speed, seed=5)
     config = ROOT / "config/greenhouse.yaml"
@@ -40,6 +53,7 @@ def on_a_rig(tmp_path, speed):
     ("speed", "only"), [(20.0, ["kill", "silent"]), pytest.param(1.0, ALL, marks=pytest.mark.nightly)]
 )
 @pytest.mark.timeout(3600)
+@pytest.mark.usefixtures("forked")
 def test_every_fault_that_can_be_played_is_held(tmp_path, speed, only, golden):
     """With times to safe, and a rig at rest after each; what the rig has no part for is absent, the power stays on."""
     sim, loaded = on_a_rig(tmp_path, speed)
@@ -97,6 +111,7 @@ def test_a_drill_that_is_killed_leaves_nothing_driven(tmp_path):
         sim.stop()
 
 
+@pytest.mark.usefixtures("forked")
 def test_what_a_power_cut_left_driven_is_made_safe_first_and_the_time_kept(tmp_path):
     """As after a start of the computer: the campaign of the drill is gone, and its rig is driven."""
     sim, loaded = on_a_rig(tmp_path, 20.0)
@@ -104,10 +119,10 @@ def test_what_a_power_cut_left_driven_is_made_safe_first_and_the_time_kept(tmp_p
     place.mkdir()
     written(loaded, place)
     try:
-        daemon = Daemon.started(place)
-        daemon.drive(120.0)
-        daemon.kill()
-        daemon.process.stdout.close()
+        driving = Daemon.started(place)
+        driving.drive(120.0)
+        driving.kill()
+        driving.process.stdout.close()
         assert not at_rest(sim.state())
         done = drill(loaded, place, (), lambda moment, _: {"power": "7.5"}[moment], lambda _: None)
         assert at_rest(sim.state())
