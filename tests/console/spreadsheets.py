@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from xml.sax.saxutils import escape
 
-from openpyxl import Workbook
-
 Cells = Sequence[Sequence[object]]
 SPACES = " ".join(f'xmlns:{n}="urn:oasis:names:tc:opendocument:xmlns:{n}:1.0"' for n in ("office", "table", "text"))
 
@@ -28,6 +26,8 @@ class Xml(str):
 
 def xlsx(sheets: Mapping[str, Cells], *, hidden: Sequence[int] = (), merged: Sequence[str] = ()) -> bytes:
     """Return a workbook; rows that are hidden and cells that are merged are those of its first sheet."""
+    from openpyxl import Workbook
+
     book, out = Workbook(), io.BytesIO()
     book.remove(book.active)
     for name, rows in sheets.items():
