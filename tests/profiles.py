@@ -16,9 +16,15 @@ def share(of: float) -> settings:
     return settings(max_examples=max(LEAST, round(of * settings.default.max_examples)))
 
 
-def slow_beyond(quick: int, cases: Iterable[Any], mark: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
-    """The cases of a parametrized test, all but the first few marked slow: one of a kind shows most of it."""
-    return [case if n < quick else pytest.param(case, marks=mark) for n, case in enumerate(cases)]
+def slow_beyond(
+    quick: int, cases: Iterable[Any], mark: pytest.MarkDecorator = pytest.mark.slow, *, several: bool = False
+) -> list[Any]:
+    """The cases of a parametrized test, all but the first few marked slow: one of a kind shows most of it.
+
+    With `several`, each has the values of several parameters.
+    """
+    values = [tuple(case) if several else (case,) for case in cases]
+    return [pytest.param(*case, marks=[] if n < quick else mark) for n, case in enumerate(values)]
 
 
 def slow_between(every: int, cases: Iterable[Any]) -> list[Any]:
@@ -26,6 +32,6 @@ def slow_between(every: int, cases: Iterable[Any]) -> list[Any]:
     return [pytest.param(case, marks=[pytest.mark.slow] if n % every else []) for n, case in enumerate(cases)]
 
 
-def nightly_beyond(quick: int, cases: Iterable[Any]) -> list[Any]:
+def nightly_beyond(quick: int, cases: Iterable[Any], *, several: bool = False) -> list[Any]:
     """As `slow_beyond`, for cases that not even the gate runs."""
-    return slow_beyond(quick, cases, pytest.mark.nightly)
+    return slow_beyond(quick, cases, pytest.mark.nightly, several=several)

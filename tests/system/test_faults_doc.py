@@ -4,6 +4,8 @@ import ast
 import re
 from functools import cache
 
+import pytest
+
 from tests.system.stack import ROOT
 
 PAGE = (ROOT / "docs/faults.md").read_text(encoding="utf-8")
@@ -22,6 +24,7 @@ def functions(path: str) -> set[str]:
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
+@pytest.mark.slow
 def test_every_test_named_on_the_page_exists():
     """None that the page refers to is missing."""
     named = [name.partition("::") for name in sorted(set(re.findall(r"`(tests/[^`]+)`", PAGE)))]

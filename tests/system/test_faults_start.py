@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.drivers.peers import TcpPeer, cut_mbap
+from tests.profiles import nightly_beyond
 from tests.system.stack import PORT, greenhouse, rows, stranger
 
 pytestmark = pytest.mark.system
@@ -35,9 +36,10 @@ def refusing(request) -> Iterator[TcpPeer]:
 
 
 @pytest.mark.parametrize(
-    ("refusing", "meaning"), [(1, "illegal function"), (2, "illegal data address"), (3, "illegal data value")],
+    ("refusing", "meaning"),
+    nightly_beyond(1, [(2, "illegal data address"), (1, "illegal function"), (3, "illegal data value")], several=True),
     indirect=["refusing"],
-)  # fmt: skip
+)
 def test_fault_09_a_modbus_refusal_is_a_configuration_fault(sim, stack, tmp_path, refusing, meaning):
     """Modbus exceptions 01 to 03 are a configuration fault: no retry, register and device are named, nothing moves."""
     before = witnessed(sim)
@@ -72,7 +74,11 @@ def test_fault_12_an_answer_from_the_wrong_unit_is_rejected(sim, stack, tmp_path
 
 @pytest.mark.parametrize(
     ("bus", "identity", "device"),
-    [("ca", "?I,pH,2.14", "ca_doser"), ("ph", "?I,PMP,1.06", "ph_probe"), ("cam", "Other,XY-9,1,1", "camera")],
+    nightly_beyond(
+        1,
+        [("ca", "?I,pH,2.14", "ca_doser"), ("ph", "?I,PMP,1.06", "ph_probe"), ("cam", "Other,XY-9,1,1", "camera")],
+        several=True,
+    ),
 )
 def test_fault_18_the_wrong_device_on_a_port_is_not_written_to(sim, stack, tmp_path, bus, identity, device):
     """Another instrument than configured answers on a port: identity mismatch naming the device, no writes at all."""
