@@ -71,6 +71,7 @@ async def paused_then(stage, spec, *then):
     return result
 
 
+@pytest.mark.slow
 async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage, golden):
     """The trial under way is recorded, everything is safe, no other begins; then the campaign goes on."""
     seen = {}
@@ -122,6 +123,7 @@ async def test_a_pause_from_before_can_be_taken_back_while_the_instruments_are_o
     assert (result.trials, phases(stage)) == (1, [])
 
 
+@pytest.mark.slow
 async def test_a_pause_outlives_the_process(stage, golden):
     """A paused campaign that is stopped and started again is still paused, by whom it was."""
 
@@ -184,6 +186,7 @@ async def test_a_pause_while_a_decision_is_made_leaves_nothing_queued(stage):
     assert (result.trials, row.state) == (1, State.RECORDED)
 
 
+@pytest.mark.slow
 async def test_safe_ends_a_paused_campaign(stage):
     """Who waits for nothing is not kept waiting."""
 
@@ -258,6 +261,7 @@ async def test_what_cannot_be_done_is_refused_in_words(stage):
         assert words in message
 
 
+@pytest.mark.slow
 async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage, golden):
     """Voided while the campaign runs: its cost stays, its outcome is left out from the next decision on."""
 
@@ -277,6 +281,7 @@ async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage, gold
     assert (act.verb, act.who, act.argument) == ("void", "anna", "trial 1")
 
 
+@pytest.mark.slow
 async def test_an_amended_trial_is_learned_from_as_amended(stage):
     """While the campaign runs: the next decision and the budget know it; what is no amendment is refused in words."""
 
@@ -304,6 +309,7 @@ def numbers(stage):
         return [alarm.alarm for alarm in journal.alarms.rows()]
 
 
+@pytest.mark.slow
 async def test_an_alarm_is_acknowledged_once(stage, golden):
     """Who has seen it is kept; a second time is refused, naming the first."""
     refused = []
@@ -324,6 +330,7 @@ async def test_an_alarm_is_acknowledged_once(stage, golden):
     assert [(a.verb, a.who) for a in stage.acts()] == [("ack", "anna")]
 
 
+@pytest.mark.slow
 async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage, golden):
     """For a day at most; the audit has by whom and why."""
     refused = []

@@ -50,6 +50,7 @@ def test_people_who_cannot_be_told_are_an_alarm_that_ends():
     assert [f.rule for f in judge(rules, found.standing, Snapshot(1.0)).over] == ["telling"]
 
 
+@pytest.mark.slow
 async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):
     """How late the watch looked, how long ago; what went wrong on each bus; how long the last decision took."""
     await stage.run(watched(max_trials=1))

@@ -102,6 +102,7 @@ async def test_trials_go_on_and_outcomes_come_in_any_order(stage, golden):
     ]
 
 
+@pytest.mark.slow
 def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden):
     """What is refused says what to do instead; nothing is written then."""
     spec = spec_with(BY_HAND, max_trials=2)
@@ -134,6 +135,7 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden):
         assert violations(journal.read) == ()
 
 
+@pytest.mark.slow
 async def test_what_nobody_says_in_time_is_given_up(stage):
     """The campaign that is over waits, says when it is nearly too late, and ends without; the cost stays."""
     spec = spec_with(replace(BY_HAND, within_s=1000.0, at_end="wait"), max_trials=2)
@@ -149,6 +151,7 @@ async def test_what_nobody_says_in_time_is_given_up(stage):
     assert not history.awaited.size
 
 
+@pytest.mark.slow
 async def test_the_next_trial_waits_where_it_is_told_to(stage, golden):
     """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
     given = []
@@ -177,6 +180,7 @@ async def test_the_next_trial_waits_where_it_is_told_to(stage, golden):
     assert [e.row.state for e in stage.told if isinstance(e, TrialEnded)] == [State.AWAITING] * 3
 
 
+@pytest.mark.slow
 async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_played_instead(stage):
     """What worked last is what had when the policy was asked: so replay finds it again."""
 
@@ -195,6 +199,7 @@ async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_playe
     assert rows[1].setpoints != rows[0].setpoints
 
 
+@pytest.mark.slow
 async def test_a_sensor_is_read_when_it_is_due(stage, golden):
     """Between trials or while another one settles; what gives nothing is read again, what is too late given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
@@ -215,6 +220,7 @@ async def test_a_sensor_is_read_when_it_is_due(stage, golden):
     assert history.awaited.size == 0
 
 
+@pytest.mark.slow
 async def test_who_says_it_while_the_sensor_is_read_is_first(stage):
     """What a person has said meanwhile stands, what the sensor read is dropped, and the campaign goes on."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
@@ -234,6 +240,7 @@ async def test_who_says_it_while_the_sensor_is_read_is_first(stage):
     assert [row.came.who == "Ada" for row in rows] == [row.trial in said for row in rows]
 
 
+@pytest.mark.slow
 async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaign(stage):
     """It is read again, as a sensor is that gave nothing."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=3)
@@ -278,6 +285,7 @@ async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golde
     assert any(row.outcome for row in rows) is (late.by == "sensor")
 
 
+@pytest.mark.slow
 async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden):
     """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=1)
@@ -311,6 +319,7 @@ def test_a_clock_that_was_set_right_after_the_trial_gives_no_outcome_up_after_a_
         assert again.awaited.waiting()[1] < 0
 
 
+@pytest.mark.slow
 def test_what_is_awaited_survives_the_mending_of_a_journal(stage):
     """A sound one stays as it is; without the record of what came the trial awaits it again, charged as before."""
     spec = spec_with(BY_HAND)

@@ -10,6 +10,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import INVALID
 from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, sound, spec_with
+from tests.profiles import slow_beyond
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -36,7 +37,7 @@ def boots(stage):
     return Boots(stage)
 
 
-@pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR], ids=["hand", "sensor"])
+@pytest.mark.parametrize("late", slow_beyond(1, [BY_HAND, BY_SENSOR]), ids=["hand", "sensor"])
 async def test_nothing_is_given_up_by_a_wall_clock_that_nobody_keeps_right(stage, boots, monkeypatch, late):
     """A board that boots a month ahead waits as long as it would have; and no longer, once its clock is kept right."""
     kept_right = False
@@ -54,6 +55,7 @@ async def test_nothing_is_given_up_by_a_wall_clock_that_nobody_keeps_right(stage
     assert sound(stage, spec)[0][0].state is State.FAILED
 
 
+@pytest.mark.slow
 async def test_who_waits_for_an_outcome_learns_that_the_clock_is_right_now(stage, boots, monkeypatch):
     """The wait that began beside a wrong clock ends by the right one, not by campaign time alone."""
     began_s = stage.world.now_s + 300.0
@@ -67,6 +69,7 @@ async def test_who_waits_for_an_outcome_learns_that_the_clock_is_right_now(stage
     assert 600.0 < stage.world.now_s - began_s < 3600.0
 
 
+@pytest.mark.slow
 async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden):
     """After a night in which three were due the sensor shows the last one's: the others are given up, not made up."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=3)
@@ -80,6 +83,7 @@ async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden
     golden(rows[2].came.why)
 
 
+@pytest.mark.slow
 async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, golden):
     """Also if it was its sensor that gave nothing when it was due, and it is read again only after the later one."""
     spec = spec_with(replace(BY_SENSOR, after_s=1000.0, within_s=12_000.0), max_trials=2)

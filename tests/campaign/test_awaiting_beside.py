@@ -92,6 +92,7 @@ async def test_a_clock_that_was_set_back_makes_nobody_wait_longer(patient, monke
     assert row.state is (State.FAILED if late.by == "hand" else State.RECORDED)
 
 
+@pytest.mark.slow
 async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_has_accepted_it(patient):
     """The trial waits meanwhile, and is read once it is."""
     pump, other = Identity("fake", serial="1"), Identity("fake", serial="2")
@@ -106,6 +107,7 @@ async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_h
     assert sound(patient, spec)[0][0].state is State.RECORDED
 
 
+@pytest.mark.slow
 async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patient, golden):
     """Ninety seconds apart, looked for when both are due: neither is late, so each is read, the first one first."""
     spec = spec_with(NIGHT, max_trials=2)
@@ -180,7 +182,7 @@ async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when
     assert [(row.state, row.outcome) for row in rows] == [(State.RECORDED, 2.0), (State.AWAITING, None)]
 
 
-@pytest.mark.parametrize("last", ["begin", "propose"])
+@pytest.mark.parametrize("last", slow_beyond(1, ["begin", "propose"]))
 async def test_a_look_that_a_process_left_behind_comes_to_its_outcome_with_more_money(patient, last):
     """Lost while it looked; decided, it goes on as it was decided, and its outcome is read when it is due."""
     spec = looking_spec(max_trials=2, rig=replace(looking_spec().rig, outcomes=(NIGHT,)))

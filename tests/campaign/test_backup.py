@@ -31,6 +31,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_campaign_is_a_journal_by_itself(journal, tmp_path):
     """All that was committed, a trial under way too; only its owner may read it, and a campaign can go on from it."""
     journal.propose(make_decision(21))
@@ -48,6 +49,7 @@ def test_a_backup_of_a_running_campaign_is_a_journal_by_itself(journal, tmp_path
         assert going_on.read.open_trial().trial == 21
 
 
+@pytest.mark.slow
 def test_whoever_writes_meanwhile_is_not_held_up_and_not_in_the_copy(journal, tmp_path, monkeypatch):
     """At every step of the copying a trial is recorded; the copy is of the instant at which it began."""
     wrote = []
@@ -78,6 +80,7 @@ def test_nothing_is_overwritten_even_if_it_comes_in_between(journal, tmp_path, m
         back_up(journal.path, tmp_path / "nowhere" / "copy.sqlite")
 
 
+@pytest.mark.slow
 def test_where_links_are_not_to_be_had_it_is_renamed(journal, tmp_path, monkeypatch):
     """As on a memory stick; of a journal that is closed, and has no log any more."""
     journal.close()

@@ -12,6 +12,7 @@ import pytest
 from rigctl.campaign import lock
 from rigctl.campaign.lock import bus_locks
 from rigctl.errors import Locked
+from tests.profiles import slow_beyond
 
 HOLD = """
 import sys
@@ -59,7 +60,7 @@ def own_port():
     return 20000 + os.getpid() % 40000
 
 
-@pytest.mark.parametrize("place", ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}?quiet=1"])
+@pytest.mark.parametrize("place", slow_beyond(1, ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}?quiet=1"]))
 def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
     """The second is refused with the first one's pid and state directory; buses that are free do not matter."""
     number = own_port()
@@ -70,6 +71,7 @@ def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
         assert free(f"modbus_tcp://127.0.0.1:{number + 1}")
 
 
+@pytest.mark.slow
 def test_a_serial_port_is_one_bus_through_every_link(tmp_path, port):
     """A link to it, another baud rate, another protocol."""
     link = tmp_path / "acid"
@@ -78,6 +80,7 @@ def test_a_serial_port_is_one_bus_through_every_link(tmp_path, port):
         assert str(link) in refused(f"modbus_rtu://{link}?baud=2400")
 
 
+@pytest.mark.slow
 def test_all_buses_that_are_held_are_named(tmp_path, port):
     """And those that could be had are let go again."""
     number = own_port()
@@ -88,6 +91,7 @@ def test_all_buses_that_are_held_are_named(tmp_path, port):
         assert free(f"tcp://127.0.0.1:{number + 1}")
 
 
+@pytest.mark.slow
 def test_the_kernel_lets_go_when_the_holder_is_killed(tmp_path):
     """No file to clean up, and none that could be deleted under a holder."""
     url = f"modbus_tcp://127.0.0.1:{own_port()}"

@@ -12,9 +12,10 @@ from rigctl.rig.spec import InterlockSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.test_acts import ask, once, soon, watched
 from tests.campaign.test_hands import _when_paused
+from tests.profiles import slow_beyond
 
 
-@pytest.mark.parametrize("what", ["end", "finding"])
+@pytest.mark.parametrize("what", slow_beyond(1, ["end", "finding"]))
 async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, what, golden):
     """The journal takes its time with the intent: the command would leave after the way to safety, and stand."""
     acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
@@ -55,6 +56,7 @@ def acts(stage):
     return [(act.argument, act.outcome) for act in stage.acts() if act.verb == "manual"]
 
 
+@pytest.mark.slow
 async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, golden):
     """What is driven is made safe for it; a dose that somebody begins then would run on into the next trial."""
     over, refused, dosing = asyncio.Event(), [], []
@@ -89,6 +91,7 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, gold
     assert result.trials == 1
 
 
+@pytest.mark.slow
 async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
     """The time for the next act is over in the middle of it: nobody is told that everything is made safe."""
     made, act = [], Manual.act

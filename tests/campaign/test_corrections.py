@@ -89,6 +89,7 @@ async def test_a_campaign_goes_on_from_past_trials(stage):
         assert [(t.decided, t.differences) for t in replay(read, spec)] == [(False, ())] * 3 + [(True, ())] * 2
 
 
+@pytest.mark.slow
 async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_lost(stage):
     """Were a correction applied to decisions made before it, replay would say so."""
     spec = make_spec(policy=Learning(), max_trials=4)

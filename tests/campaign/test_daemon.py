@@ -72,6 +72,7 @@ async def test_fault_29_a_dose_in_flight_is_settled_not_repeated(stage):
     assert stage.world.count("dose") == 1
 
 
+@pytest.mark.slow
 async def test_a_proposal_that_moved_nothing_survives_a_signal(stage):
     """SIGTERM before the trial is armed leaves it PROPOSED; the next start carries out the same proposal."""
     await stage.run(make_spec(max_trials=1), fail={"meters": signalling(signal.SIGTERM)})
@@ -280,6 +281,7 @@ async def test_another_configuration_is_refused_before_anything_is_opened(stage)
     assert stage.rig.calls == ["close"]
 
 
+@pytest.mark.slow
 async def test_a_raised_budget_lets_a_spent_campaign_go_on(stage):
     """The same campaign with more money continues with the next trial."""
     first = await stage.run(make_spec(budget=1, max_trials=None))

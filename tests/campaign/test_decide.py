@@ -4,6 +4,8 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import pytest
+
 from rigctl.campaign.decide import Question, decide, without_answer
 from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import make_spec
@@ -41,6 +43,7 @@ def test_fault_50_without_an_answer_the_last_good_proposal_is_played_again():
     assert without_answer(after(1.0, *[None] * 3), good, "late").control_set != ("a",)
 
 
+@pytest.mark.slow
 def test_deciding_needs_neither_the_journal_nor_what_it_brings():
     """The process that decides is spared the libraries of the controller, which would be memory twice."""
     code = (

@@ -19,6 +19,7 @@ from tests.campaign.fakes import ThreadDecider, charged, make_spec, open_journal
 from tests.campaign.records import SetClock
 from tests.campaign.test_acts import soon
 from tests.campaign.test_holding import ACID, phases, reads, watching
+from tests.profiles import slow_beyond
 
 
 class Disk:
@@ -62,6 +63,7 @@ def journal_alarms(stage):
     return [alarm.state for alarm in stage.alarms() if (alarm.kind, alarm.source) == ("unwritable", "journal")]
 
 
+@pytest.mark.slow
 async def test_fault_32_without_a_journal_nothing_moves_and_the_proposal_waits(stage, disk):
     """The disk is full before the trial is armed: no actuator is told anything; with room again the same trial runs."""
     result = await stage.run(make_spec(max_trials=2), fail=full_from(disk, "meters", stage))
@@ -82,6 +84,7 @@ async def test_fault_32_no_dose_is_sent_without_its_intent_on_disk(stage, disk):
         assert journal.doses.rows() == ()
 
 
+@pytest.mark.slow
 async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded(stage, disk):
     """The disk is full when the results are due: what was used is charged once there is room."""
     spec = make_spec(max_trials=2)
@@ -149,7 +152,7 @@ def held(stage):
         return connection.execute("SELECT 1 FROM phases WHERE phase = 'HOLDING'").fetchone() is not None
 
 
-@pytest.mark.parametrize("at", ["between", "within", "unsafe"])
+@pytest.mark.parametrize("at", slow_beyond(1, ["between", "within", "unsafe"]))
 async def test_hours_in_which_everything_is_held_are_paid_as_idle(stage, disk, monkeypatch, at):
     """On a full disk between trials or in one, and while something is not confirmed safe; none is paid twice."""
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.01)
@@ -252,6 +255,7 @@ def test_fault_32_a_journal_without_a_first_word_is_sound(tmp_path):
         assert violations(journal.read) == ()
 
 
+@pytest.mark.slow
 async def test_a_trip_found_on_a_full_disk_trips_at_once_and_is_latched_when_there_is_room(stage, disk):
     """Nothing may be driven meanwhile; the process stays until the trip is kept, so the next start finds it."""
     spec, tripped = watching(InterlockSpec("acid", ACID.when, "trip"), max_trials=2), []

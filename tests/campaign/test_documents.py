@@ -32,6 +32,7 @@ TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"}
 TABLE |= {"slopes": "calibrations", "looks": "suggestions"}
 
 
+@pytest.mark.slow
 async def test_every_document_is_known(stage):
     """Whatever column begins with a brace or a bracket is one of those that are checked, and is JSON."""
     await stage.run(make_spec())

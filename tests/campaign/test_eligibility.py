@@ -105,6 +105,7 @@ def test_what_every_trial_does_is_needed_by_every_control_set():
 # in a campaign --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(stage, golden):
     """What is left is counted from the doses; then the campaign goes on without the pump, and says why."""
     spec = cared({"pump": CareSpec(InventorySpec(10.0, 1))}, max_trials=7)

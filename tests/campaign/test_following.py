@@ -251,6 +251,7 @@ async def test_only_a_reading_that_is_valid_says_that_it_does_not_follow(stage, 
         assert bool(astray(journal, spec_of().rig)) is (severity is Severity.NONE)
 
 
+@pytest.mark.slow
 async def test_a_variable_without_a_sensor_of_its_own_is_not_judged(stage):
     """What only its actuator says of it is no evidence."""
     await stage.run(

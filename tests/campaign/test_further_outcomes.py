@@ -78,6 +78,7 @@ async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage, g
     golden(stage.trial(1).because)
 
 
+@pytest.mark.slow
 async def test_other_outcomes_are_another_experiment(stage):
     """A campaign is not resumed with outcomes added, left out or turned around."""
     spec = make_two(max_trials=1)
@@ -88,6 +89,7 @@ async def test_other_outcomes_are_another_experiment(stage):
             await stage.run(other, further=FURTHER)
 
 
+@pytest.mark.slow
 async def test_a_journal_from_before_goes_on(stage):
     """One whose identity says nothing of further outcomes opens; its trials simply have none."""
     spec = make_spec(max_trials=1)

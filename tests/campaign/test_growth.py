@@ -3,6 +3,7 @@
 from contextlib import closing, suppress
 from decimal import Decimal
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +138,7 @@ def effort(journal, question, trial):
     return taken[0]
 
 
+@pytest.mark.slow
 def test_what_is_asked_for_every_trial_takes_the_same_however_many_there_are(tmp_path):
     """Counted in steps of SQLite's own machine, of which a clock knows nothing: 80 trials later they are the same."""
     clock = SetClock()

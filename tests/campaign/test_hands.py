@@ -33,6 +33,7 @@ def journalled(stage, spec):
 # a pause ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage, golden):
     """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided.
 
@@ -86,6 +87,7 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
     assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [second.setpoints]
 
 
+@pytest.mark.slow
 async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
     """Everything is safe first, the trial is ABANDONED and charged, none begins until somebody resumes it."""
     seen = {}
@@ -121,6 +123,7 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
 # out of service ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service(stage, golden):
     """Control sets that need it are not played, which every decision and its replay know; then they are again."""
 
@@ -222,6 +225,7 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
 # by hand --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, golden):
     """Intent first, then the act, then its result, each with who; doses are booked; resuming lets everything go."""
     said = []
@@ -272,6 +276,7 @@ async def test_nothing_is_done_by_hand_while_trials_run(stage, golden):
     assert stage.rig.hands.done == [("calibrations",)]
 
 
+@pytest.mark.slow
 async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage, golden):
     """The act that failed is in the audit with its error; the campaign is still paused."""
     refused = []

@@ -59,6 +59,7 @@ def first_only(stage):
     return fault
 
 
+@pytest.mark.slow
 async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_over(stage, golden):
     """Safe at once, the trial FAILED and charged; HOLDING, then RUNNING again with the next trial."""
     result = await stage.run(watching(ACID, max_trials=2), shows=Acid(stage), fail={"measure": first_only(stage)})
@@ -118,6 +119,7 @@ async def test_fault_61_what_another_hand_switched_off_is_never_recorded(stage, 
     golden(stage.trial(1).because)
 
 
+@pytest.mark.slow
 async def test_fault_71_a_missing_instrument_holds_the_campaign_until_it_is_back(stage):
     """A meter away for a while costs one trial at most: the campaign waits for it instead of giving up."""
     away = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
@@ -162,6 +164,7 @@ async def test_fault_75_a_plug_in_s_mistake_costs_one_trial_and_its_traceback_is
     assert result.recorded == 1
 
 
+@pytest.mark.slow
 async def test_fault_72_a_cap_reached_in_mid_trial_is_no_failure(stage):
     """The trial is closed and charged, not FAILED; five of them do not end the campaign."""
 
@@ -174,6 +177,7 @@ async def test_fault_72_a_cap_reached_in_mid_trial_is_no_failure(stage):
     assert (states, result.recorded) == ([State.ABANDONED] * 6 + [State.RECORDED] * 2, 2)
 
 
+@pytest.mark.slow
 async def test_fault_64_a_frozen_outcome_fails_the_trial_and_holds(stage):
     """The third trial with the very same reading while all else changes is no result; the sensor must move first."""
     frozen = {"y": Measurement(3.25, 0.0, 5)}
@@ -193,6 +197,7 @@ async def test_fault_64_a_frozen_outcome_fails_the_trial_and_holds(stage):
     assert result.recorded == 3
 
 
+@pytest.mark.slow
 async def test_failures_of_one_device_count_though_good_trials_lie_between(stage):
     """Three of the last trials make an alarm, five a hold, which ends when the device answers steadily."""
 
@@ -315,6 +320,7 @@ async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_beg
     assert safe_meanwhile == [True]
 
 
+@pytest.mark.slow
 async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process(stage, golden):
     """The start fails for another reason, and the next one finds the latch all the same."""
     brief = Brief()
@@ -332,6 +338,7 @@ async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process
         await stage.run(spec)
 
 
+@pytest.mark.slow
 async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
     """However often an interlock holds the campaign, it goes on: nothing is broken."""
     tries = iter(range(100))
@@ -349,6 +356,7 @@ async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
     assert (result.ending, result.recorded) == ("trials", 1)
 
 
+@pytest.mark.slow
 async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_forgotten(stage, monkeypatch):
     """The finding comes while the journal's thread records: the trial counts, and the next has the next number."""
     entered, release = threading.Event(), threading.Event()

@@ -62,6 +62,7 @@ async def test_a_trial_that_cannot_end_within_its_hours_waits_for_the_next_ones(
     assert "safe" in restful.rig.calls
 
 
+@pytest.mark.slow
 async def test_a_wait_for_hours_ends_by_the_clock_that_was_set_right_meanwhile(restful):
     """A board began in the past waits for Monday; the network says that it is Monday morning."""
     clock = restful.clock()
@@ -92,6 +93,7 @@ async def test_an_outcome_is_read_when_it_is_due_though_trials_wait(restful):
     assert began(restful, Event.RECORD)[0].startswith("Sat 2026-10-24 11:")
 
 
+@pytest.mark.slow
 async def test_a_restart_goes_on_in_the_same_civil_time(restful):
     """A second process reckons from the first one's beginning, not from its own."""
     await restful.run(replace(office(), max_trials=1), fail=takes(restful, 40))
@@ -135,6 +137,7 @@ def chosen(stage):
     return [row.control_set for row in stage.trials()]
 
 
+@pytest.mark.slow
 async def test_control_sets_whose_actuator_may_not_be_driven_are_not_offered(restful):
     """Too late on Friday for the valve, so the pump's set is played again and again; nobody waits."""
     result = await restful.run(limited(valve=OFFICE), fail=takes(restful, 40))
@@ -143,6 +146,7 @@ async def test_control_sets_whose_actuator_may_not_be_driven_are_not_offered(res
     assert began(restful)[-1] == "Fri 2026-10-23 16:25 CEST"
 
 
+@pytest.mark.slow
 async def test_a_campaign_waits_for_the_first_actuator_that_may_be_driven(restful):
     """With both closed on the weekend, the valve's hours come first: Sunday at noon."""
     sunday = Hours(BERLIN, (*OFFICE.daily, hours_of_week("Sun 12:00-13:00")), "Mon-Fri 08:00-16:00, Sun 12:00-13:00")

@@ -15,6 +15,7 @@ from rigctl.campaign.trial import State
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalUnwritable, JournalVersion, UsageError
 from tests.campaign.fakes import make_spec, open_journal
 from tests.campaign.records import SetClock, begun, make_decision
+from tests.profiles import slow_beyond
 
 
 @pytest.fixture
@@ -51,12 +52,15 @@ def overwritten(data):
 
 @pytest.mark.parametrize(
     "spoil",
-    [
-        lambda data: b"not a database at all, but long enough to look at",
-        lambda data: b"SQLite format 3\x01" * 9,
-        lambda data: data[: len(data) // 2],
-        overwritten,
-    ],
+    slow_beyond(
+        1,
+        [
+            lambda data: b"not a database at all, but long enough to look at",
+            lambda data: b"SQLite format 3\x01" * 9,
+            lambda data: data[: len(data) // 2],
+            overwritten,
+        ],
+    ),
     ids=["garbage", "a damaged header", "truncated", "overwritten"],
 )
 def test_fault_33_a_damaged_file_is_kept_and_refused(closed, spoil):
@@ -165,6 +169,7 @@ def test_fault_73_another_programs_lock_is_an_error_of_its_own(tmp_path):
     journal.close()
 
 
+@pytest.mark.slow
 async def test_fault_73_the_campaign_goes_safe_waits_and_goes_on(stage, monkeypatch):
     """The lock is held from the middle of a trial on: everything safe, no trial fails, and it ends as it should."""
     monkeypatch.setattr(obstacles, "RETRY_UNWRITABLE_S", 0.0)

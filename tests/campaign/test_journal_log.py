@@ -47,6 +47,7 @@ def test_a_sound_log_is_no_damage(crashed, ends):
             assert damaged_log(crashed) == "" or one_bit(data, end, tail), end
 
 
+@pytest.mark.slow
 def test_a_torn_last_transaction_is_no_damage(crashed):
     """Of its pages any may be missing where it was not yet synced."""
     data = crashed.read_bytes()

@@ -89,6 +89,7 @@ def test_what_was_learned_of_anything_else_does_not_count(tmp_path, problem, fit
     assert found.hyperparameters == fit_known(problem, History.of(then), None).hyperparameters
 
 
+@pytest.mark.slow
 def test_advice_is_given_again_until_anything_else_is_asked(tmp_path, problem, monkeypatch):
     """With its rule, to the bit, and nothing is worked out; another tolerance, or trial, has its own answer."""
     worked_out, work_out = [], recommend.recommend

@@ -26,6 +26,7 @@ from tests.campaign.test_holding import ACID, reads, soon
 from tests.campaign.test_looking import left_behind, sound
 from tests.campaign.test_recover import copied, recovered
 from tests.campaign.test_verify import doctored
+from tests.profiles import slow_beyond
 
 pytestmark = pytest.mark.usefixtures("quick_roll_calls")
 
@@ -103,7 +104,7 @@ class Cutting:
         await ask(self.stage, "resume")
 
 
-@pytest.mark.parametrize("cut", CUTS, ids=lambda cut: f"{cut.what} in {cut.at}".replace(" ", "-"))
+@pytest.mark.parametrize("cut", slow_beyond(1, CUTS), ids=lambda cut: f"{cut.what} in {cut.at}".replace(" ", "-"))
 async def test_a_look_that_is_cut_short_is_charged_and_never_repeated(stage, cut):
     """Closed once everything is safe, at what was metered; the next trial is prepared and read for itself."""
     spec, cutting = (

@@ -36,6 +36,7 @@ from tests.campaign.fakes import (
 )
 from tests.campaign.looking import Seeing, looking_spec
 from tests.campaign.records import STATES
+from tests.profiles import slow_beyond
 
 LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -197,6 +198,7 @@ class Passing(FakeClock):
         return super().now_s() + self.passed_s
 
 
+@pytest.mark.slow
 async def test_a_trial_that_looks_is_carried_out_where_caps_have_room_though_time_passes(stage):
     """What fits now fits, also if now is a moment later than when that was asked."""
     limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=10_000.0)}
@@ -233,6 +235,7 @@ async def test_a_look_after_which_nothing_is_decided_is_abandoned_and_charged(st
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_nobody_looks_when_no_trial_fits_the_rest_of_the_budget_whatever_is_read(stage, golden):
     """The third is not even prepared; what is left stays in the budget."""
     spec = looking_spec(budget=0.6, max_trials=None, policy=Seeing(cost=0.1))
@@ -257,7 +260,7 @@ class Choosy(Seeing):
         return super().propose(state, problem, history, rng)
 
 
-@pytest.mark.parametrize(("useful_from", "looks"), [(2.0, 3), (0.9, 4)])
+@pytest.mark.parametrize(("useful_from", "looks"), slow_beyond(1, [(2.0, 3), (0.9, 4)], several=True))
 async def test_nobody_looks_when_the_policy_has_no_use_for_the_rest_at_any_reading(stage, useful_from, looks, golden):
     """It is asked at readings to come; where one of them would let it go on, only the look can tell."""
     spec = looking_spec(budget=0.93, max_trials=None, policy=Choosy(cost=0.1, useful_from=useful_from))
@@ -329,6 +332,7 @@ async def test_a_trial_that_was_looking_is_lost_charged_and_never_repeated(stage
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_a_trial_that_was_lost_after_its_look_pays_from_the_look_on(stage):
     """Up to the last sign of life: not only from where it began to move."""
     spec = looking_spec(max_trials=2)
@@ -347,6 +351,7 @@ async def test_a_trial_that_was_lost_after_its_look_pays_from_the_look_on(stage)
         assert lines["labour"].quantity == pytest.approx((PREPARE_S + 10.0 + 60.0) / 3600.0)
 
 
+@pytest.mark.slow
 async def test_a_decision_by_a_look_goes_on_after_a_death_while_it_is_young(stage):
     """The same setting, nothing prepared or read twice; what passed meanwhile is no trial's."""
     spec = looking_spec(max_trials=1)
@@ -364,7 +369,7 @@ async def test_a_decision_by_a_look_goes_on_after_a_death_while_it_is_young(stag
     sound(stage, spec)
 
 
-@pytest.mark.parametrize("why", ["min old", "anna has done by hand", "going safe drives valve"])
+@pytest.mark.parametrize("why", slow_beyond(1, ["min old", "anna has done by hand", "going safe drives valve"]))
 async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_another_one_looks(stage, why):
     """What was read is too old, a person has moved something, or going safe has: charged, made safe, prepared anew."""
     spec = looking_spec(max_trials=2)
@@ -384,6 +389,7 @@ async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_anoth
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_a_sensor_that_is_known_to_be_frozen_decides_no_trial(stage):
     """Two trials read the same to the last digit, and so does the third one's look: it is decided without it."""
     spec, stuck = looking_spec(max_trials=4), Measurement(5.0, 0.0, 5)

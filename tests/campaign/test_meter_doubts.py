@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError
 from rigctl.rig.protocols import Severity
@@ -16,6 +18,7 @@ def after(reads, change):
     return {"power": lambda r: change(r) if next(times) >= reads else r}
 
 
+@pytest.mark.slow
 async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, golden):
     """The trial in which it happens is estimated; a MAJOR alarm names the meter, and everything is safe."""
     stage.world.do("energy", kwh=412.75)
@@ -30,6 +33,7 @@ async def test_fault_41_a_counter_switched_to_mwh_ends_the_campaign_safe(stage, 
     assert stage.rig.calls[-2:] == ["safe", "close"]
 
 
+@pytest.mark.slow
 async def test_fault_69_a_jump_in_the_first_trial_is_caught_without_any_rating(stage, golden):
     """No connection carries a million kilowatt-hours in a minute; with nothing to estimate from a person is told."""
     spec = make_spec(rig=make_rig_spec(meters=UNLIMITED), max_trials=3)

@@ -89,6 +89,7 @@ async def test_a_counter_that_jumped_in_a_power_cut_is_limited_whatever_the_cloc
     assert spent < 300_000_000
 
 
+@pytest.mark.slow
 async def test_what_a_machine_was_off_after_a_trial_was_measured_is_not_the_trials(stage):
     """Though another process had taken it up, of the same boot, after its look: it did not sleep through any of it."""
     stage.clock, boots, spec = lambda: FakeClock(stage.world, speedup=1.0), Boots(stage), looking_spec(max_trials=1)

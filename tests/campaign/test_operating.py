@@ -29,6 +29,7 @@ from tests.campaign.fakes import (
 )
 from tests.campaign.looking import looking_spec
 from tests.campaign.reaper import one_life
+from tests.profiles import slow_beyond
 
 MODEL = ModelOptions(
     hyperparameters="fixed", kernel="matern-5/2", lengthscales=(0.5, 0.5), signal_sd=4.0, noise_sd=0.3, mean=4.0
@@ -204,6 +205,7 @@ async def test_a_setting_that_was_told_is_run_without_any_campaign(stage):
     sound(stage, spec)
 
 
+@pytest.mark.slow
 async def test_what_is_run_belongs_to_the_plant_it_was_learned_on(stage):
     """A changed wiring is refused, as in a campaign; nothing has moved."""
     spec = campaign()
@@ -214,6 +216,7 @@ async def test_what_is_run_belongs_to_the_plant_it_was_learned_on(stage):
     assert "control" not in stage.rig.calls
 
 
+@pytest.mark.slow
 async def test_no_budget_ends_production_and_a_batch_that_fails_is_charged_and_not_explored_away(stage):
     """With nothing of the budget left; after three failures of one setting it is run again all the same."""
     spec = campaign(problem=Problem(make_space(), to_micros(1.1), model=MODEL), max_trials=None)
@@ -311,7 +314,7 @@ async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(st
     assert all((row.control_set, row.setpoints) == (before.control_set, before.setpoints) for row in after)
 
 
-@pytest.mark.parametrize("decider", [Unanswered(silent=(1,)), Unanswered(broken=(1,))])
+@pytest.mark.parametrize("decider", slow_beyond(1, [Unanswered(silent=(1,)), Unanswered(broken=(1,))]))
 async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_told(stage, decider, golden):
     """What to run is asked once; no answer, and no batch begins."""
     spec = campaign()

@@ -99,6 +99,7 @@ def test_what_a_person_is_to_do_about_a_drift_is_what_would_end_it(wish, learned
     assert (began.state, over.state) == ("stands", "over")
 
 
+@pytest.mark.slow
 async def test_production_begins_although_the_last_trials_gave_no_outcome(stage):
     """As where nobody has said the last three: those before tell what to run; it was refused, without a remedy."""
     spec = campaign()

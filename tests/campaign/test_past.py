@@ -19,6 +19,7 @@ from tests.campaign.records import SetClock, begun, make_decision
 from tests.campaign.test_recovery import left_behind, lines_of
 
 
+@pytest.mark.slow
 async def test_what_is_used_between_trials_is_charged_to_the_next(stage):
     """A trial's `before` is the last one's `after`: the ledger adds up to the meter's rise."""
 
@@ -54,6 +55,7 @@ async def test_a_meter_that_could_not_be_read_after_a_trial_is_read_afresh(stage
     assert (first.estimated, second.estimated, second.quantity) == (True, False, pytest.approx(0.5 + 0.125))
 
 
+@pytest.mark.slow
 async def test_what_a_trial_used_beyond_its_estimate_is_idle_once_the_meter_is_back(stage):
     """Nothing that the counter shows is lost because it could not be read in time; the estimate is not paid twice."""
     await stage.run(make_spec(max_trials=3), counters=dead_once(stage, 3, used_kwh=0.25))
@@ -84,6 +86,7 @@ def a_night(stage, kwh=3.0):
     stage.world.do("time", s=NIGHT_S)
 
 
+@pytest.mark.slow
 async def test_fault_70_what_was_used_while_no_process_was_in_charge_is_idle(stage):
     """Killed between two trials: energy and hours are lines of their own, the next trial costs what it costs."""
     left_behind(stage, Event.MEASURE)
@@ -97,6 +100,7 @@ async def test_fault_70_what_was_used_while_no_process_was_in_charge_is_idle(sta
         assert result.spent == journal.campaign().spent == history.spent + 900_000 + 16_000_000
 
 
+@pytest.mark.slow
 async def test_what_is_idle_counts_before_the_next_decision(stage):
     """The decision after a night knows the budget without what the night has cost, and replay agrees with it."""
     left_behind(stage, Event.MEASURE)
@@ -116,6 +120,7 @@ async def test_a_budget_that_idling_has_used_up_ends_the_campaign(stage):
     assert result.spent > 10_000_000
 
 
+@pytest.mark.slow
 async def test_a_start_that_fails_does_not_lose_what_was_used(stage):
     """Only the process that metered a trial can end its account cleanly, not one that never had the rig in hand."""
     left_behind(stage, Event.MEASURE)
@@ -127,6 +132,7 @@ async def test_a_start_that_fails_does_not_lose_what_was_used(stage):
     assert idle_lines(stage) == [(2, "power", 3.0), (2, "labour", 8.0)]
 
 
+@pytest.mark.slow
 async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_uses(stage):
     """A million kilowatt-hours between two trials: limited by three times the dearest trial's rate, and said so."""
     await stage.run(make_spec(max_trials=3, budget=1000))
@@ -198,6 +204,7 @@ async def test_fault_84_a_trial_slept_through_fails_though_no_counter_tells(stag
     assert result.spent == 3 * own + 18_000_000 * (TIMED in meters)
 
 
+@pytest.mark.slow
 async def test_the_hours_slept_between_two_trials_are_idle_where_nothing_is_counted(stage):
     """They are booked before the next trial is decided, for its budget is what they leave."""
 
@@ -242,6 +249,7 @@ async def test_what_is_used_between_two_trials_is_idle(stage, after):
     assert idle_lines(stage) == [(2, "power", 0.25), (2, "labour", 0.5)]
 
 
+@pytest.mark.slow
 async def test_after_a_clean_end_energy_is_idle_and_nobody_waits(stage):
     """What the rig used while the campaign rested is booked, but no hours: everything was safe and given back."""
     await stage.run(make_spec(max_trials=1))

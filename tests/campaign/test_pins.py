@@ -23,6 +23,7 @@ def pumps(acid="ACID", calcium="CALCIUM", firmware="1.0"):
     return {"acid": Identity("EZO-PMP", firmware, acid), "calcium": Identity("EZO-PMP", firmware, calcium)}
 
 
+@pytest.mark.slow
 async def test_fault_65_pumps_that_changed_places_are_noticed_before_anything_is_written(stage, golden):
     """Both are named with what they were; neither a command nor a safe command goes out to a rig that was left safe."""
     await stage.run(spec(), found=pumps())
@@ -48,6 +49,7 @@ async def test_another_model_or_a_lost_number_is_another_instrument(stage, now):
         await stage.run(spec(), found={**pumps(), "acid": now})
 
 
+@pytest.mark.slow
 async def test_a_device_that_is_new_is_pinned_beside_the_others(stage):
     """The first start that sees it pins it; what was pinned stays as it was."""
     await stage.run(spec(), found={"acid": pumps()["acid"]})
@@ -60,6 +62,7 @@ async def test_a_device_that_is_new_is_pinned_beside_the_others(stage):
     ]
 
 
+@pytest.mark.slow
 async def test_what_a_person_accepted_is_expected_from_then_on(stage):
     """The last pin of a device counts, and says who accepted it."""
     await stage.run(spec(), found=pumps())

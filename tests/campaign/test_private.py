@@ -21,6 +21,7 @@ def generous():
     os.umask(before)
 
 
+@pytest.mark.slow
 async def test_a_state_directory_and_all_in_it_are_the_owners_alone(stage, generous):
     """Directory 0700, every file 0600, while it runs and afterwards; the process is as generous as before."""
     seen = {}

@@ -160,6 +160,7 @@ def test_a_log_that_is_there_is_read_too(tmp_path):
         assert new.open_trial().trial == 1
 
 
+@pytest.mark.slow
 def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_path):  # noqa: F811
     """A line of cost by the mean of the others; of a dose whose number alone is left, as much as its pump ever gave."""
     path = copied(sound, tmp_path)
@@ -175,6 +176,7 @@ def test_what_is_put_in_is_an_estimate_or_booked_in_full_and_says_so(sound, tmp_
     assert {name for name, table in loss.tables.items() if table.lost} == {"ledger", "doses"}
 
 
+@pytest.mark.slow
 def test_a_row_that_names_what_is_lost_names_nothing_from_then_on(sound, tmp_path):  # noqa: F811
     """A suggestion that cannot be read costs no trial what is known of it besides."""
     path = copied(sound, tmp_path)

@@ -136,6 +136,7 @@ async def test_a_counter_that_restarted_with_the_crash_is_estimated(stage):
     assert line.note.startswith("fell ")
 
 
+@pytest.mark.slow
 async def test_recovering_twice_is_recovering_once(stage):
     """A process that dies while it settles the past leaves it to the next, which charges it once, and the same."""
     left_behind(stage, Event.ARM)
@@ -286,6 +287,7 @@ async def test_a_signal_while_the_rig_is_opened_after_a_crash_makes_safe(stage):
 # The trip -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_trip_stays_latched_for_the_next_process_until_it_is_reset(stage, golden):
     """The campaign does not start, says why and what to do; once reset, it goes on."""
     with golden.raises(Tripped):

@@ -32,6 +32,7 @@ def replayed(stage, spec):
         return {t.trial: t.differences for t in replay(journal, spec)}
 
 
+@pytest.mark.slow
 async def test_every_decision_comes_out_the_same(stage):
     """Policy's decisions and fallbacks alike, bit for bit."""
     spec = make_spec(policy=Fickle(), max_trials=7)
@@ -90,6 +91,7 @@ async def test_another_file_of_a_plugged_in_policy_is_other_code(stage):
     assert "policy" not in provenance.deciding_code(ExploreThenCommit())
 
 
+@pytest.mark.slow
 async def test_a_changed_journal_is_noticed(stage):
     """An outcome edited afterwards shows in the decisions that knew it, and only in those."""
     spec = make_spec(max_trials=4)
@@ -124,6 +126,7 @@ async def test_another_policy_disagrees_by_name(stage, golden):
     golden(spent[1][0])
 
 
+@pytest.mark.slow
 async def test_a_stopping_rule_that_fires_only_now_is_noticed(stage):
     """A decision where the policy would now end the campaign is a difference, the ones before it are none."""
     await stage.run(make_spec(max_trials=3))
@@ -131,6 +134,7 @@ async def test_a_stopping_rule_that_fires_only_now_is_noticed(stage):
     assert replayed(stage, make_spec(policy=SoonContent())) == {1: (), 2: (), 3: (answer,)}
 
 
+@pytest.mark.slow
 async def test_trials_done_by_hand_are_history_without_a_decision(stage):
     """An ingested trial has nothing to recompute, and is known to the decisions after it."""
     spec = make_spec(max_trials=1)

@@ -18,6 +18,7 @@ from tests.campaign.fakes import INVALID, METERS, SoonContent, TenLines, make_ri
 STEPS = [Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
 
+@pytest.mark.slow
 async def test_a_campaign_runs_trials_and_ends_safe(stage):
     """Three trials, each with every step, every cost metered, and everything in its safe state at the end."""
     result = await stage.run(make_spec(max_trials=3))
@@ -338,6 +339,7 @@ async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
     assert (await stage.run(spec, fail={"measure": every_other})).trials == 16
 
 
+@pytest.mark.slow
 async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden):
     """A policy that never decides is not covered up for ever."""
     broken = TenLines(cost="not a number")
@@ -346,6 +348,7 @@ async def test_decisions_that_stay_unusable_end_the_campaign(stage, golden):
     assert len(stage.trials()) == 4
 
 
+@pytest.mark.slow
 async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage, golden):
     """Past its limit a decision is not waited for, whatever makes it; the loop turns all the while."""
     release, ticks, asked = threading.Event(), [], []

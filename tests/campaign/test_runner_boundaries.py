@@ -18,6 +18,7 @@ from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
 from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
 from tests.campaign.test_acts import ask, soon
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
+from tests.profiles import slow_beyond
 
 pytestmark = pytest.mark.usefixtures("quick_roll_calls")
 
@@ -50,6 +51,7 @@ async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage, 
     assert stage.world.count("control") == 1
 
 
+@pytest.mark.slow
 async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, golden):
     """One trial is broken off by a hold, the next two fail by themselves: two failures, the limit."""
     measured = []
@@ -71,7 +73,9 @@ async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage, go
     golden(stage.trial(1).because)
 
 
-@pytest.mark.parametrize(("budget", "trials"), [("0.15", 3), ("0.150001", 4), ("0.149999", 3)])
+@pytest.mark.parametrize(
+    ("budget", "trials"), slow_beyond(1, [("0.15", 3), ("0.150001", 4), ("0.149999", 3)], several=True)
+)
 async def test_the_campaign_ends_when_exactly_all_is_spent(stage, budget, trials):
     """The policy pays no attention: with a micro-unit left one more trial runs, with none it does not."""
     water = make_rig_spec(meters=METERS[3:])
@@ -79,7 +83,7 @@ async def test_the_campaign_ends_when_exactly_all_is_spent(stage, budget, trials
     assert (result.ending, result.trials, result.spent) == ("budget", trials, trials * to_micros("0.05"))
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2])
+@pytest.mark.parametrize("limit", slow_beyond(1, [0, 1, 2]))
 async def test_as_many_trials_run_as_were_asked_for(stage, limit):
     """None for none; those of an earlier run count."""
     assert (await stage.run(make_spec(max_trials=limit))).trials == limit
@@ -102,7 +106,7 @@ async def test_the_last_failure_that_is_allowed_ends_it_and_not_the_one_before(s
     assert len(trials) == 2 * failures
 
 
-@pytest.mark.parametrize(("budget", "trials"), [("0.1125", 1), ("0.112501", 2)])
+@pytest.mark.parametrize(("budget", "trials"), slow_beyond(1, [("0.1125", 1), ("0.112501", 2)], several=True))
 async def test_what_was_used_between_trials_may_be_the_last_of_the_budget(stage, budget, trials):
     """A trial takes 0.25 kWh and the time until the next start 0.125: no trial begins on money that is gone."""
     power = make_rig_spec(meters=METERS[:1])
@@ -158,6 +162,7 @@ class Passing(RestingClock):
         await asyncio.sleep(0.001)
 
 
+@pytest.mark.slow
 async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_trial(stage):
     """The trial that waits has moved nothing; it would prepare the rig and then lack its doses."""
     limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}
@@ -175,6 +180,7 @@ async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_tr
     assert [row.state for row in stage.trials()] == [State.RECORDED, State.PROPOSED]
 
 
+@pytest.mark.slow
 async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
     """The trial that waited under a cap goes on once it is resumed; nobody takes the campaign for waiting then."""
     limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}

@@ -1,5 +1,7 @@
 import asyncio
 
+import pytest
+
 from rigctl.campaign import control, safe_file, watchman
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import make_spec
@@ -8,6 +10,7 @@ from tests.campaign.test_acts import phases
 UNSAFE = {"valve": "no answer"}
 
 
+@pytest.mark.slow
 async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_safe(stage, monkeypatch, golden):
     """The way to the safe state is tried again, ever less often, with one alarm; then the campaign goes on."""
     pauses = []
@@ -38,6 +41,7 @@ async def forever(_):
     await asyncio.Event().wait()
 
 
+@pytest.mark.slow
 async def test_a_stop_ends_the_campaign_once_everything_is_confirmed_safe(stage, monkeypatch):
     """Asked to stop while something is not confirmed safe: no trial, and the process stays until it is."""
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
@@ -55,6 +59,7 @@ async def test_a_stop_ends_the_campaign_once_everything_is_confirmed_safe(stage,
         assert (journal.starts()[0].ended, journal.starts()[0].safe) == ("stopped", True)
 
 
+@pytest.mark.slow
 async def test_giving_up_stays_until_everything_is_confirmed_safe(stage, monkeypatch, golden):
     """An error that ends a campaign leaves nothing unsafe behind either."""
     monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)

@@ -44,6 +44,7 @@ async def died(stage):
         await stage.run(looping(), fail={"safe": RuntimeError("died")})
 
 
+@pytest.mark.slow
 async def test_fault_31_starts_that_die_hold_the_next_until_a_person_lets_it_go_on(stage, golden):
     """After three the fourth is ready, safe and paused, with an alarm; resumed it goes on, and the count is new."""
     for _ in range(3):
@@ -71,6 +72,7 @@ async def test_fault_31_starts_that_die_hold_the_next_until_a_person_lets_it_go_
     assert bad(stage.state, 99) == 0
 
 
+@pytest.mark.slow
 async def test_fault_31_a_reboot_while_it_holds_lets_nothing_go_on(stage):
     """A held process that is ended in order leaves the count as it was: the next holds, too."""
     for _ in range(3):

@@ -19,6 +19,7 @@ from rigctl.rig.clocks import RealClock
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.drivers.peers import TcpPeer, cut_lines, peers
 from tests.drivers.test_scpi_output import Supply
+from tests.profiles import slow_beyond
 
 RIG = """
 rig: bench
@@ -116,7 +117,7 @@ def bench(tmp_path):
 NOTHING = [(0.0, False), (0.0, False)]
 
 
-@pytest.mark.parametrize("by_configuration", [False, True])
+@pytest.mark.parametrize("by_configuration", slow_beyond(1, [False, True]))
 async def test_a_number_is_not_sent_to_another_instrument(bench, by_configuration, golden):
     """24 V for a heater would have gone to what takes 5 V; it is told who is there, who should be, and what to do."""
     assert (await bench.run()).safe.ok
@@ -153,6 +154,7 @@ async def test_the_start_after_a_crash_sends_no_number_to_another_instrument(ben
     assert bench.told == NOTHING
 
 
+@pytest.mark.slow
 async def test_off_may_be_sent_to_anybody(bench):
     """It imposes nothing, and what was left on may stand there now."""
     await bench.run(heater='"off"')
@@ -169,6 +171,7 @@ def forget(said):
         del device["seen"]
 
 
+@pytest.mark.slow
 async def test_a_word_of_version_1_is_followed_as_it_was(bench):
     """It does not say who stood there."""
     await bench.run()

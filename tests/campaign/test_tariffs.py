@@ -51,6 +51,7 @@ def trial(begin_s, minutes, rise=None, changes=(), late_s=0.0):
     return Consumption(before, after, 60.0 * minutes, began_s=0.0)
 
 
+@pytest.mark.slow
 @given(
     day=st.sampled_from(("2026-10-24T20:00+02:00", "2026-03-28T20:00+01:00", "2026-06-13T03:00+02:00")),
     wait=st.integers(0, 1500),

@@ -110,6 +110,7 @@ async def test_a_trial_that_is_broken_off_is_made_safe_first_and_charged_by_its_
     assert [states[-1:] for states in dear.when_safe] == [[], [State.RUNNING], [State.RUNNING], [State.RECORDED]]
 
 
+@pytest.mark.slow
 async def test_a_meter_that_cannot_be_read_meanwhile_breaks_nothing_off(dear):
     """What is not metered is estimated at the end; nobody is stopped by an estimate."""
     seen = []
@@ -123,6 +124,7 @@ async def test_a_meter_that_cannot_be_read_meanwhile_breaks_nothing_off(dear):
     assert not {"too dear", "cost not watched"} & {a.kind for a in dear.alarms()}
 
 
+@pytest.mark.slow
 async def test_nobody_is_left_to_believe_that_a_trial_is_watched_when_it_is_not(dear, monkeypatch):
     """A mistake in what watches its cost is an alarm; the trial goes on."""
 

@@ -14,6 +14,7 @@ from rigctl.rig.clocks import RealClock, boot_id
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from rigctl.text import told_utc
+from tests.profiles import slow_beyond
 
 STATE = Path("state/bench")
 
@@ -37,6 +38,7 @@ def listed(bench, *options, code):
     return answer["unheeded"], [(a["alarm"], a["condition"], a["count"]) for a in answer["alarms"]]
 
 
+@pytest.mark.slow
 def test_alarms_are_listed_the_worst_first(alarmed):
     """One row for what says the same, with a count; exit 1 as long as nobody has seen a warning that stands."""
     assert listed(alarmed, code=1) == (True, [(2, "active", 2), (3, "active", 1)])
@@ -46,6 +48,7 @@ def test_alarms_are_listed_the_worst_first(alarmed):
     assert "restarted" not in text
 
 
+@pytest.mark.slow
 def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed, golden):
     """Who has seen it, and why, is kept; nobody need have started a process for that. Twice is refused."""
     assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json["alarm"] == 2
@@ -74,6 +77,7 @@ def test_a_shelved_alarm_is_shown_as_such(alarmed, golden):
         assert f"{told_utc(act['utc'])} {act['who']}: {act['verb']} {act['argument']}" in line
 
 
+@pytest.mark.slow
 def test_status_names_the_worst_that_stands(alarmed, golden):
     """In one line, with the number by which it is acknowledged."""
     answer = alarmed.rigctl("status", "--json").json
@@ -81,7 +85,7 @@ def test_status_names_the_worst_that_stands(alarmed, golden):
     golden(answer["worst_alarm"])
 
 
-@pytest.mark.parametrize("width", [60, 200])
+@pytest.mark.parametrize("width", slow_beyond(1, [60, 200]))
 def test_the_list_is_whole_at_any_width(alarmed, width):
     """What an alarm says is never cut short."""
     out = io.StringIO()
@@ -91,6 +95,7 @@ def test_the_list_is_whole_at_any_width(alarmed, width):
     assert max(map(len, out.getvalue().splitlines())) <= width
 
 
+@pytest.mark.slow
 def test_following_shows_every_change_once(alarmed, monkeypatch):
     """A line of JSON when it begins and one when something has changed, until Ctrl-C."""
     looks = []

@@ -16,6 +16,7 @@ from rigctl.console import trial_cli
 from rigctl.console.benches.suggest import readings
 from rigctl.console.run import setpoints
 from tests.console.conftest import BENCH, TRIALS
+from tests.profiles import slow_beyond
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -105,6 +106,7 @@ def test_what_is_said_of_a_variable_without_a_unit_is_taken_whole(bench):
     assert readings(loaded, "ph=61,ca=3300 uM") == {"ph": Looked(61.0), "ca": Looked(3.3)}
 
 
+@pytest.mark.slow
 def test_a_trial_that_was_not_as_suggested_says_so(bench):
     """Another control set: the policy's memory stays, the departure is kept, and the suggestion is still replayed."""
     answer = suggested(bench)
@@ -145,6 +147,7 @@ def test_setpoints_are_what_was_suggested_or_what_the_person_says(bench):
         assert dict(reader.trial(2).setpoints) == pytest.approx(reader.people.suggestions()[2].setpoints)
 
 
+@pytest.mark.slow
 def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
     """Nobody said what was set, but it cannot have been that; a little beside it is what hands do."""
     for away, told in ((0.05, ""), (0.2, " was at ")):
@@ -160,6 +163,7 @@ def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
         assert not departed or departed in said
 
 
+@pytest.mark.slow
 def test_what_was_set_comes_from_options_csv_and_json(bench, golden):
     """Each says it in its own way; a variable that was not controlled has no setpoint."""
     bench.rigctl("ingest", "bench.yaml", *GOOD, "--set", "ph=6.1,ca=2.5")
@@ -188,6 +192,7 @@ def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench
         assert len(reader.people.suggestions()) == 1
 
 
+@pytest.mark.slow
 def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden):
     """The journal belongs to whoever runs the campaign."""
     done(bench, suggested(bench))
@@ -197,6 +202,7 @@ def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench, golden):
         assert list(reader.people.suggestions()) == [1]
 
 
+@pytest.mark.slow
 def test_date_operator_batch_and_note_are_kept(bench):
     """From options, and from JSON; an export read back gives the same."""
     known = {"date": "2026-03-01", "operator": "Ada", "batch": "B7", "note": "new probe"}
@@ -214,7 +220,9 @@ def test_date_operator_batch_and_note_are_kept(bench):
 # Slips ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)])
+@pytest.mark.parametrize(
+    ("typed", "code", "trials"), slow_beyond(1, [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5), ("", 2, 5)], several=True)
+)
 def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials, golden):
     """Yes records it; no, nothing and whoever goes away do not."""
     monkeypatch.setattr(trial_cli, "at_a_terminal", lambda: True)
@@ -254,6 +262,7 @@ def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(inge
     assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
 
 
+@pytest.mark.slow
 def test_an_amended_trial_shows_both_values(ingested, golden):
     """Outcome, cost, values and note; what it was is in the export, and the budget counts the new cost."""
     ingested.rigctl(
@@ -288,6 +297,7 @@ def test_dear_trials_are_told_in_full(bench):
     assert re.findall(r".*e\+.*", said) == []
 
 
+@pytest.mark.slow
 def test_a_failed_trial_can_be_given_its_outcome_and_the_other_way_round(ingested):
     """With every variable; then it has failed no more."""
     ingested.rigctl("amend", "bench.yaml", "4", "--outcome", "1.4", "--values", "ca=3", "--why", "found it")

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from rigctl.config.load import load_text
+from tests.profiles import slow_beyond
 
 SPRAYER = """\
 rig: sprayer
@@ -57,6 +58,7 @@ def sprayer(bench):
     return bench
 
 
+@pytest.mark.slow
 def test_people_read_words(sprayer):
     """On the card, in the answer, in the report and in exports; the command that comes next has them, too."""
     sprayer.rigctl("report", "sprayer.yaml", "--out", "report.html")
@@ -74,7 +76,7 @@ def test_people_read_words(sprayer):
     assert [word for word in ("Acme", "Cheap") if word not in report] == []
 
 
-@pytest.mark.parametrize("nozzle", ["fan", "2"])
+@pytest.mark.parametrize("nozzle", slow_beyond(1, ["fan", "2"]))
 def test_a_value_that_is_no_level_is_refused(sprayer, nozzle):
     """With the words that there are."""
     refused = sprayer.rigctl(*BY_HAND, f"nozzle={nozzle},salt=Best,ph=6,drift=8", code=2)

@@ -59,6 +59,7 @@ def test_check_tells_how_long_going_safe_takes(board):
     assert all(url in told for url in safe["buses"])
 
 
+@pytest.mark.slow
 def test_run_tells_the_warnings_of_check(board):
     """One line each on standard error, before the rig is opened (here: refused, as nothing is there)."""
     text = BOARD.replace("/dev/serial/by-id/usb-mains", "/dev/ttyUSB7")

@@ -30,6 +30,7 @@ def test_debug_shows_the_traceback(bench):
     assert isinstance(found.exception, ConfigError)
 
 
+@pytest.mark.slow
 def test_version_and_module_entry():
     """`python -m rigctl --version` works beside another program called rigctl."""
     command = [sys.executable, "-m", "rigctl", "--version"]

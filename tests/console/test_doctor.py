@@ -372,6 +372,7 @@ def test_a_service_s_state_is_found(made, bench, real_ports):
     assert "starts" not in [f.subject for f in examined(here, bench.folder, {}, made.machine)]
 
 
+@pytest.mark.slow
 def test_the_verb_asks_no_instrument_and_ends_with_what_it_found(bench, real_ports):
     """Exit 1 where something is bad, with the remedy; a configuration that does not hold is one more finding."""
     answer = bench.rigctl("doctor", real_ports, "--json", code=1)

@@ -96,6 +96,7 @@ class Deaf:
         return False
 
 
+@pytest.mark.slow
 def test_what_is_skipped_leaves_what_was_known_and_what_is_not_safe_is_an_error(tmp_path, monkeypatch, golden):
     """Also where the person leaves the drill: nobody is told that everything is safe."""
     monkeypatch.setattr(Daemon, "started", lambda *_: Deaf())

@@ -33,6 +33,7 @@ from tests.config.texts import SMALL
 from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
 from tests.forked import Forked
+from tests.profiles import slow_beyond
 
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
@@ -199,7 +200,7 @@ def test_the_verbs_that_look_at_a_terminal(ingested, width):
     assert_golden(f"recommend-{width}", text)
 
 
-@pytest.mark.parametrize("verb", ["status", "recommend", "explain"])
+@pytest.mark.parametrize("verb", slow_beyond(1, ["status", "recommend", "explain"]))
 def test_the_verbs_that_look_in_a_pipe(ingested, verb):
     """Whole lines, nothing broken."""
     assert_golden(f"{verb}-pipe", ingested.rigctl(verb).out)

@@ -42,6 +42,7 @@ def test_past_trials_are_evidence_and_nobody_is_charged(dough):
     assert dough.rigctl("export", "dough.yaml", "--records", "ledger", "--format", "jsonl").out == ""
 
 
+@pytest.mark.slow
 def test_what_no_trial_of_it_cost_is_not_called_metered(dough, golden):
     """Past trials without a cost say what came out, and nothing of money."""
     put(dough, text([[cell for n, cell in enumerate(row) if n != 3] for row in TABLE]).encode())
@@ -206,6 +207,7 @@ def test_a_noise_of_their_own_widens_what_is_believed(dough):
     assert sds["sd"] == pytest.approx(sds["factor"])  # the model's own is 1
 
 
+@pytest.mark.slow
 def test_an_export_of_past_trials_read_as_a_history_is_the_same_campaign(dough):
     """Nobody is charged for them there either, and they are as noisy."""
     put(dough, text(TABLE[:3]).encode())

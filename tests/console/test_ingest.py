@@ -7,6 +7,7 @@ import pytest
 
 from rigctl.campaign.journal.rows import TrialRecord
 from rigctl.campaign.journal.writer import Journal
+from tests.profiles import slow_beyond
 
 GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0, ca=2", "--outcome", "1.1", "--cost", "0.25")
 
@@ -20,6 +21,7 @@ def test_a_trial_from_options_is_recorded_whole(bench):
     assert (row["state"], row["cost"], row["origin"]) == ("RECORDED", 0.25, "manual")
 
 
+@pytest.mark.slow
 def test_a_failed_trial_costs_and_teaches_nothing(bench):
     """Without outcome it is FAILED, and charged."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.4")
@@ -57,6 +59,7 @@ def test_a_number_without_end_is_none(bench, golden):
     golden(bench.rigctl("import", "bench.yaml", "past.csv", code=2).err)
 
 
+@pytest.mark.slow
 def test_trials_from_json_on_standard_input(bench):
     """One object or a list of them; money is read exactly."""
     one = {"control_set": ["ph"], "values": {"ph": 6.2, "ca": 3}, "outcome": 1.0, "cost": 0.1}
@@ -66,6 +69,7 @@ def test_trials_from_json_on_standard_input(bench):
     assert answer == {"trials": [2, 3], "spent": pytest.approx(0.4), "budget": 20.0}
 
 
+@pytest.mark.slow
 def test_trials_from_a_csv_file_keep_their_order(ingested):
     """The rows become trials 1, 2, ... and are what the export gives back."""
     rows = [json.loads(line) for line in ingested.rigctl("export", "--format", "jsonl").out.splitlines()]
@@ -79,6 +83,7 @@ def test_costs_add_up_exactly(bench):
     assert bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=json.dumps(rows)).json["spent"] == 1.0
 
 
+@pytest.mark.slow
 def test_a_cost_that_is_known_need_not_be_said(bench):
     """Options, JSON and a table without a cost have that of known_costs; one that is said has the last word."""
     text = (bench.folder / "bench.yaml").read_text(encoding="utf-8")
@@ -94,6 +99,7 @@ def test_a_cost_that_is_known_need_not_be_said(bench):
     assert "--cost" not in bench.rigctl("suggest", "bench.yaml").out
 
 
+@pytest.mark.slow
 def test_another_configuration_cannot_be_mixed_in(ingested):
     """A journal takes trials of its own configuration only; the message names what changed."""
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
@@ -101,7 +107,7 @@ def test_another_configuration_cannot_be_mixed_in(ingested):
     assert "variables.ca" in ingested.rigctl("ingest", "other.yaml", *GOOD, code=2).err
 
 
-@pytest.mark.parametrize("verb", ["suggest", "recommend", "export"])
+@pytest.mark.parametrize("verb", slow_beyond(1, ["suggest", "recommend", "export"]))
 def test_results_are_not_taken_for_another_unit_s(ingested, verb, golden):
     """What was measured in cm2/day is neither told, nor gone on with, as if it were mm2/day; nor is a variable's pH."""
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")

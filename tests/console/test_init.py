@@ -17,6 +17,7 @@ CA = ("--variable", "ca mM 0.5 6 cost=0.2")
 FLAGS = ("init", "new.yaml", "--by-hand", *OUTCOME, *PH, *CA, "--budget", "20 EUR", "--per-trial", "0.05")
 
 
+@pytest.mark.slow
 def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench, golden):
     """The file holds at once, and the first trial can be done with it; each answer names the next command."""
     said = bench.rigctl(*FLAGS).out

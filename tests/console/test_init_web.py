@@ -57,6 +57,7 @@ class Browser:
         return answer.status_code
 
 
+@pytest.mark.slow
 def test_a_form_writes_what_the_terminal_writes(asked, tmp_path):
     """Group by group to the same file; the form ends when it is written."""
     visit, browser, _ = asked(InitFlags())
@@ -91,6 +92,7 @@ def test_what_is_wrong_is_said_beside_each_field(asked):
     assert visit.written is None
 
 
+@pytest.mark.slow
 def test_no_limit_of_a_pump_is_made_of_an_example(asked):
     """Its largest dose is proposed only once a person has said what one mL does."""
     flags = InitFlags(

@@ -17,6 +17,7 @@ def kept(bench):
     return bench
 
 
+@pytest.mark.slow
 def test_a_journal_is_verified_by_its_configuration_its_directory_or_its_file(kept, golden):
     """Whatever names it; exit 0 while everything holds."""
     for which in (("bench.yaml",), ("--state", "state/bench"), (JOURNAL,), ()):
@@ -42,6 +43,7 @@ def test_what_is_no_journal_is_refused_without_advice_to_start_a_campaign(bench,
     assert sorted(bench.folder.rglob("*")) == there
 
 
+@pytest.mark.slow
 def test_each_violation_says_table_row_what_and_remedy(kept, golden):
     """For a person one per line, for a program as fields; exit 1."""
     with closing(sqlite3.connect(kept.folder / JOURNAL)) as file, file:
@@ -55,6 +57,7 @@ def test_each_violation_says_table_row_what_and_remedy(kept, golden):
     assert found["caps_not_checked_of_processes"] == [1]
 
 
+@pytest.mark.slow
 def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
     """By default beside the journal, named by its time; `--keep` is for a timer."""
     told = kept.rigctl("backup", "bench.yaml").out

@@ -34,6 +34,7 @@ def states(config: str = "state/bench"):
         return [row.policy_state for row in reader.trials()]
 
 
+@pytest.mark.slow
 def test_the_tolerance_halves_on_a_bench_by_hand(bench):
     """With `halving` two commitments (two variables) that a person carried out halve the tolerance of the third."""
     bench.write("halving.yaml", HALVING)
@@ -61,6 +62,7 @@ def test_following_suggestions_is_remembered_like_a_campaign(bench):
     bench.rigctl("replay", "bench.yaml")
 
 
+@pytest.mark.slow
 def test_another_trial_than_the_suggested_leaves_the_memory_as_it_was(bench):
     """Where a person chose the control set, nothing is stored, and the last memory is what the next decision gets."""
     by_hand(bench, "bench.yaml", suggested(bench, "bench.yaml"))
@@ -84,6 +86,7 @@ def test_a_list_is_remembered_like_its_rows_one_by_one(bench):
     assert None not in states("whole")
 
 
+@pytest.mark.slow
 def test_a_csv_history_is_folded_into_the_memory_that_its_journal_would_have(bench):
     """`suggest --history` says what the journal of the same trials says, with halving and a trial that broke off."""
     bench.write("halving.yaml", HALVING)
@@ -96,6 +99,7 @@ def test_a_csv_history_is_folded_into_the_memory_that_its_journal_would_have(ben
     assert {**journal, "decision_s": 0} == {**csv, "decision_s": 0}
 
 
+@pytest.mark.slow
 def test_bounds_of_the_next_trial_are_the_models_not_the_memorys(bench):
     """The numbers per set are of the trials alone, whether or not earlier decisions are remembered."""
     bench.rigctl("ingest", "bench.yaml", "trials.csv")

@@ -26,6 +26,7 @@ def test_a_wired_rig_is_asked_before_it_runs(loaded, golden):
         golden(line)
 
 
+@pytest.mark.slow
 def test_a_suggestion_ends_with_the_command_that_records_it(bench, golden):
     """What was set stands in it; with what was measured filled in, it is taken, and names the next suggestion."""
     last = bench.rigctl("suggest", "bench.yaml").out.splitlines()[-1]

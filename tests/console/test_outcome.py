@@ -58,6 +58,7 @@ def trials():
         return {row.trial: (row.state, row.outcome, dict(row.further)) for row in reader.trials()}
 
 
+@pytest.mark.slow
 def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden):
     """Out of order; units are converted; the others go on waiting."""
     listed = awaited.rigctl("outcome").out.splitlines()
@@ -84,6 +85,7 @@ def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words
     assert trials() != before
 
 
+@pytest.mark.slow
 def test_a_campaign_goes_on_with_a_unit_in_other_letters(awaited, golden):
     """Of an outcome, a further one, a variable; nothing else may differ."""
     again = CONFIG.replace("cm2/day", "cm²/day").replace("unit: mM", "unit: mmol/L")
@@ -136,6 +138,7 @@ def test_the_page_lists_what_is_awaited_and_takes_it_from_who_is_logged_in(await
     ]
 
 
+@pytest.mark.slow
 def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited):
     """How many, and the first of them; nothing once all have come."""
     status = awaited.rigctl("status", "tank.yaml", "--json").json
@@ -149,6 +152,7 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).numbers_now())
 
 
+@pytest.mark.slow
 def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden):
     """Every mistake of it with its line; what was recorded of it before is left as it is."""
     awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
@@ -204,6 +208,7 @@ def test_on_a_full_disk_it_says_so_and_nothing_is_recorded(awaited, monkeypatch,
     assert trials() == before
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_as_the_journal_is_closed_is_told_as_any_other(awaited, bench, monkeypatch, golden):
     """It was SQLite's own error, with a traceback; what was said is recorded by then."""
     close = Journal.close

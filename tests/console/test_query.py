@@ -14,6 +14,7 @@ from rigctl.config.load import load
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
 from tests.console.conftest import BENCH
+from tests.profiles import slow_beyond
 
 
 def test_status_of_a_campaign_nobody_runs(ingested):
@@ -25,6 +26,7 @@ def test_status_of_a_campaign_nobody_runs(ingested):
     assert "answer" not in answer
 
 
+@pytest.mark.slow
 def test_status_repeats_the_answer_that_was_given_last(ingested):
     """With the trial that it knew of; once something is corrected it may not hold, and is not said any more."""
     run = ingested.rigctl("recommend", "--json").json["answer"]["ways"][0]
@@ -34,6 +36,7 @@ def test_status_repeats_the_answer_that_was_given_last(ingested):
     assert "answer" not in ingested.rigctl("status", "--json").json
 
 
+@pytest.mark.slow
 def test_status_says_how_the_last_run_ended(ingested):
     """What `suggest` and `ingest` wrote is no run; of one that was killed the remedy is said."""
     assert "ended" not in ingested.rigctl("status", "--json").json
@@ -45,6 +48,7 @@ def test_status_says_how_the_last_run_ended(ingested):
         assert told in ingested.rigctl("status").out
 
 
+@pytest.mark.slow
 def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):
     """The choice, and for each other set what it would lose and save; and the answer that people see."""
     answer = ingested.rigctl("recommend", "--json").json
@@ -78,6 +82,7 @@ def test_explain_says_who_decided(ingested):
     assert (answer["trial"], answer["origin"], answer["proposal"]) == (2, "manual", None)
 
 
+@pytest.mark.slow
 def test_replay_has_no_decision_to_recompute_in_trials_by_hand(ingested):
     """Trials done by hand are not counted as decisions that agree."""
     assert ingested.rigctl("replay", "--json").json == {"trials": 0, "agree": 0, "differing": [], "other_code": []}
@@ -90,6 +95,7 @@ def test_export_of_the_ledger_adds_up(ingested):
     assert rows[0]["amount"] == "0.5"
 
 
+@pytest.mark.slow
 def test_what_no_trial_used_is_in_the_ledger_and_in_what_is_spent(ingested, golden):
     """Idle lines are exported as such; status counts them, and a suggestion has so much less to spend."""
     journal = Journal(ingested.folder / "state" / "bench", RealClock(), "boot")
@@ -105,7 +111,9 @@ def test_what_no_trial_used_is_in_the_ledger_and_in_what_is_spent(ingested, gold
     golden(ingested.rigctl("suggest", "bench.yaml", "--budget", "3.3 EUR", code=1).err)
 
 
-@pytest.mark.parametrize("records", ["trials", "ledger", "measurements", "events", "doses", "alarms", "acts"])
+@pytest.mark.parametrize(
+    "records", slow_beyond(1, ["trials", "ledger", "measurements", "events", "doses", "alarms", "acts"])
+)
 def test_every_kind_of_record_can_be_exported(ingested, records):
     """As CSV with a header, and as JSON with one object a line."""
     table = ingested.rigctl("export", "--records", records).out.splitlines()
@@ -115,6 +123,7 @@ def test_every_kind_of_record_can_be_exported(ingested, records):
     assert all(list(json.loads(line)) == table[0].split(",") for line in lines)
 
 
+@pytest.mark.slow
 def test_a_locked_state_directory_is_left_alone(ingested):
     """While a campaign runs, ingest is refused with exit 4 and the holder's pid."""
     with state_lock(ingested.folder / "state/bench"):
@@ -141,6 +150,7 @@ def test_drivers_are_listed_with_what_they_talk_over(bench):
     assert "ezo-pmp" in bench.rigctl("drivers").out
 
 
+@pytest.mark.slow
 def test_profiles_are_listed_with_their_quantities(bench):
     """Those that are shipped, and those beside a configuration."""
     (bench.folder / "profiles" / "scpi").mkdir(parents=True)
@@ -151,6 +161,7 @@ def test_profiles_are_listed_with_their_quantities(bench):
     assert "julabo/bath" in bench.rigctl("drivers", "--profiles").out
 
 
+@pytest.mark.slow
 def test_schema_is_json(bench):
     """The printed schema is JSON and knows the configuration's sections."""
     assert "control_sets" in bench.rigctl("schema").json["properties"]

@@ -19,6 +19,7 @@ from rigctl.rig.values import Measurement, SafeReport
 from tests.campaign.fakes import FakeClock, FakeRig, ThreadDecider, World, open_journal
 from tests.fixtures import FINISHED, UNFINISHED, unpacked
 from tests.fixtures.make_release import RECORDS
+from tests.profiles import slow_beyond
 
 every = pytest.mark.parametrize("left", [FINISHED, UNFINISHED], ids=lambda p: p.name)
 
@@ -34,7 +35,7 @@ def exported(bench, state, records):
 
 
 @every
-@pytest.mark.parametrize("records", RECORDS)
+@pytest.mark.parametrize("records", slow_beyond(1, RECORDS))
 def test_a_campaign_is_exported_as_it_was_then(bench, tmp_path, left, records):
     """Every value of every record, to the last digit; a later version may know more columns."""
     then = table((left / f"{records}.csv").read_text(encoding="utf-8"))

@@ -7,6 +7,7 @@ import pytest
 
 from rigctl.console.assemble import open_campaign
 from tests.full_disk import full_disk
+from tests.profiles import slow_beyond
 
 
 @pytest.mark.slow
@@ -51,6 +52,7 @@ def test_a_dash_is_standard_output(ingested):
     assert not Path("-").exists()
 
 
+@pytest.mark.slow
 def test_before_any_outcome_there_is_a_report_too(bench, golden):
     """It says that nothing can be said yet."""
     bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
@@ -68,7 +70,10 @@ def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, m
 
 
 @pytest.mark.parametrize(
-    "words", [("report", "-o", "kept"), ("export", "--out", "kept"), ("export", "--out", "kept", "--format", "jsonl")]
+    "words",
+    slow_beyond(
+        1, [("report", "-o", "kept"), ("export", "--out", "kept"), ("export", "--out", "kept", "--format", "jsonl")]
+    ),
 )
 def test_a_full_disk_leaves_what_was_there(ingested, words, golden):
     """The older file, whole, and nothing beside it; the newer one is told as not written."""

@@ -37,6 +37,7 @@ def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden):
     ]
 
 
+@pytest.mark.slow
 def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state, golden):
     """What it cost stays spent; the export says who did it."""
     runner = CliRunner()

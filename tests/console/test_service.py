@@ -21,6 +21,7 @@ from rigctl.console.options import ServiceFlags
 from rigctl.console.services import service
 from rigctl.console.services.service_unit import allowed_nodes, command_line, device_unit, doubled, unit, word
 from rigctl.errors import RigctlError, UsageError
+from tests.profiles import slow_beyond
 
 ROOT = Path(__file__).parent.parent.parent
 ANALYZE = shutil.which("systemd-analyze")
@@ -60,6 +61,7 @@ def settings(text):
     return found
 
 
+@pytest.mark.slow
 def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
     """What systemd would take for a specifier is doubled; `--learn` alone is refused."""
     (start,) = settings(
@@ -106,6 +108,7 @@ class Told:
     data: dict
 
 
+@pytest.mark.slow
 def test_who_is_told_decides_what_it_may_reach(real, golden):
     """Notifications need the network; numbers on this machine a port of it and a directory, and nobody else's."""
     loaded = load(real, Overrides(SERIAL))
@@ -182,6 +185,7 @@ def test_a_port_by_its_kind_if_it_may_come_back_under_another_number(tmp_path):
     assert allowed_nodes(missing) == ("char-ttyUSB", "char-ttyACM", missing)
 
 
+@pytest.mark.slow
 def test_what_no_service_can_run_is_refused(bench, real, golden):
     """A bench by hand, a port by a path from here, an account that is none, an account for one's own service."""
     golden(bench.rigctl("service", "bench.yaml", code=2).err)
@@ -227,7 +231,7 @@ def analyzed(*arguments):
     return subprocess.run([ANALYZE, *arguments], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("buses", [SERIAL, OVER_NETWORK], ids=["serial and network", "network"])
+@pytest.mark.parametrize("buses", slow_beyond(1, [SERIAL, OVER_NETWORK]), ids=["serial and network", "network"])
 def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, monkeypatch):
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""
     installed = service.made(Path(real), buses, ServiceFlags(account="rigctl")).service

@@ -52,6 +52,7 @@ def test_an_export_reads_back_as_a_history(done):
     assert len(done.rigctl("export", "--format", "jsonl").out.splitlines()) == 5
 
 
+@pytest.mark.slow
 def test_a_journal_is_read_by_the_names_of_its_outcomes(bench):
     """A configuration that lists them in another order, or only some, gets each outcome's own values."""
     listed = "further_outcomes: [{}]\n"
@@ -68,6 +69,7 @@ def test_a_journal_is_read_by_the_names_of_its_outcomes(bench):
         assert read_past(loaded, bench.folder, journal).history.observations[0].further == whole
 
 
+@pytest.mark.slow
 def test_a_recommendation_shows_the_trade_off(done):
     """The Pareto front and its hypervolume stand beside what the first outcome recommends."""
     answer = done.rigctl("recommend", "--json").json
@@ -77,6 +79,7 @@ def test_a_recommendation_shows_the_trade_off(done):
     assert {tuple(p["measured"]) for p in front["points"]} <= {(1.2, 4.0), (0.7, 2.5), (1.9, 6.5), (1.6, 7.0)}
 
 
+@pytest.mark.slow
 def test_the_status_counts_the_measured_front(done):
     """Trials that no other beats in both outcomes, and the volume they dominate, worked out by hand."""
     status = done.rigctl("status", "--json").json
@@ -85,6 +88,7 @@ def test_the_status_counts_the_measured_front(done):
     assert status["hypervolume"] == pytest.approx(1.9 * 0.95 + 1.2 * 2.5 + 0.7 * 1.5)
 
 
+@pytest.mark.slow
 def test_one_outcome_shows_no_trade_off(ingested):
     """Nothing changes for an ordinary campaign."""
     assert "front" not in ingested.rigctl("recommend", "--json").json

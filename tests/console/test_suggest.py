@@ -62,6 +62,7 @@ def test_without_a_history_the_first_trial_is_suggested(bench):
     assert (answer["trial"], answer["phase"], answer["budget"]["spent"]) == (1, "explore", 0.0)
 
 
+@pytest.mark.slow
 def test_people_read_labels_and_commands_take_names(bench):
     """A label stands wherever a person reads; what is to be typed, and JSON, have the name."""
     text = (bench.folder / "bench.yaml").read_text(encoding="utf-8")
@@ -78,6 +79,7 @@ def test_people_read_labels_and_commands_take_names(bench):
     assert [s["control_set"] for s in answer["control_sets"]] == [["ph"], ["ca"], ["ph", "ca"]]
 
 
+@pytest.mark.slow
 def test_same_seed_same_suggestion(bench):
     """A suggestion depends on history and seed, on nothing else."""
 
@@ -109,6 +111,7 @@ def test_a_stopping_rule_that_fired_is_said(bench, golden):
         suggest(loaded, past)
 
 
+@pytest.mark.slow
 def test_people_get_sentences(bench, golden):
     """What to do first, and on a page to print, too; then the reason and one sentence per control set."""
     lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--card", "card.html").out.splitlines()

@@ -30,6 +30,7 @@ def test_check_says_whom_by_the_kinds_of_their_services(told, golden):
     assert PLANTED not in answer.out + answer.err + found.out + found.err
 
 
+@pytest.mark.slow
 def test_a_test_message_reaches_whom_it_can(told, golden):
     """Exit 1, with the number of what could not be told; the secret is not among what is said."""
     bench, party = told

@@ -1,6 +1,8 @@
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.lock import state_lock
 from rigctl.rig.clocks import RealClock, boot_id
@@ -18,6 +20,7 @@ def latch(reason):
         journal.trips.latch(reason)
 
 
+@pytest.mark.slow
 def test_a_trip_is_reset_once_and_kept_with_the_time(ingested, golden):
     """The reason is told and stays in the journal; a second reset finds nothing."""
     latch("ca_doser runs on")

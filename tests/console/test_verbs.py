@@ -133,6 +133,7 @@ def test_no_room_for_what_is_printed_is_told_in_a_line(words):
     assert (found.returncode, found.stderr) == (1, told)
 
 
+@pytest.mark.slow
 def test_what_belongs_to_somebody_else_is_told_with_its_owner(ingested, monkeypatch, golden):
     """In one line, of every verb; and nobody is told to kill a campaign that is well because it is not theirs."""
 

@@ -41,12 +41,14 @@ def answers(monkeypatch):
     return given
 
 
+@pytest.mark.slow
 def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
     """Nothing while nothing changes; what is done, for how long yet, doses and readings when it does."""
     answers += [answer(400.0), answer(401.0), answer(7600.0), answer(7600.0, phase="holding", why="probe is silent")]
     assert_golden("watch-pipe", ingested.rigctl("status", "--watch").out)
 
 
+@pytest.mark.slow
 def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers, golden):
     """A setpoint has its variable's unit; nobody has paused it, and nothing stands."""
     answers += [answer(400.0, paused="", standing=[])]
@@ -57,6 +59,7 @@ def test_a_look_has_units_and_leaves_out_what_there_is_none_of(ingested, answers
     golden(ingested.rigctl("status").out)
 
 
+@pytest.mark.slow
 def test_programs_get_a_document_per_look(ingested, answers):
     """One per line, as they come."""
     answers += [answer(400.0), answer(7600.0)]
@@ -64,6 +67,7 @@ def test_programs_get_a_document_per_look(ingested, answers):
     assert [told["trial"]["step"] for told in found] == ["settle", "measure"]
 
 
+@pytest.mark.slow
 def test_a_terminal_gets_the_display_of_the_run(ingested, answers):
     """Drawn again in its place, with the trials that the journal knows."""
     answers += [answer(400.0)]

@@ -26,6 +26,7 @@ def rig():
     return looking
 
 
+@pytest.mark.slow
 def test_a_rig_has_what_was_drawn_for_it(rig):
     """Hours that the program understands as they are understood here, bottles, a watchdog, a reference."""
     spec = rig._rig

@@ -100,6 +100,7 @@ def test_it_knows_what_stands_in_every_file(place):
         assert set(disk.counts) == {"write", "sync", "truncate", "delete"}
 
 
+@pytest.mark.slow
 def test_a_killed_process_loses_nothing_that_it_wrote(place):
     """Without a power loss what was never synced is there for the next life; a later power loss may still take it."""
     left = {False: set(), True: set()}
@@ -217,18 +218,21 @@ def in_place(place, content):
         os.fsync(file.fileno())
 
 
+@pytest.mark.slow
 def test_fault_28_what_may_be_driven_is_old_or_new_at_every_operation(tmp_path):
     """safe.json survives a power loss whole, and is the new one once it was written."""
     found = [words_left(tmp_path / f"{seed}", seed, safe_file.write) for seed in range(SEEDS)]
     assert set().union(*found) == {"old", "new"}
 
 
+@pytest.mark.slow
 def test_a_file_written_over_may_be_lost(tmp_path):
     """The same check finds a file that is not written beside the old one first."""
     found = [words_left(tmp_path / f"{seed}", seed, in_place) for seed in range(SEEDS)]
     assert "half" in set().union(*found)
 
 
+@pytest.mark.slow
 def test_a_name_lives_once_its_directory_is_synced(tmp_path):
     """Until then a new file may be gone, one that was renamed have its old name, and one that was deleted be back."""
     created, gone = set(), set()

@@ -118,6 +118,7 @@ def test_every_module_has_nearest_tests_that_are_there():
     assert [name for names in named.values() for name in names if not (ROOT / "tests" / name).is_file()] == []
 
 
+@pytest.mark.slow
 def test_every_mutant_that_is_excused_can_be_drawn():
     """An entry whose line has changed excuses nothing any more."""
     modules = {name.partition(":")[0] for name in equivalent()}

@@ -43,6 +43,7 @@ def test_a_journal_that_does_not_sync_is_found(tmp_path):
         run(0, tmp_path, share=0.04, tamper=lambda j: j._connection.execute("PRAGMA synchronous = OFF"))
 
 
+@pytest.mark.slow
 def test_a_volume_that_is_forgotten_is_found(tmp_path, golden):
     """Caps are held against numbers that no journal has seen."""
 

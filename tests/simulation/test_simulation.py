@@ -132,6 +132,7 @@ def test_of_a_pump_that_runs_on_only_what_nobody_could_stop_is_left_out():
     assert [counted(dispense, left=True) for dispense in ended] == [50.0, 91.0, 91.0]
 
 
+@pytest.mark.slow
 def test_who_spins_is_found_out():
     """Time that stands still is a failure, not a test that hangs."""
     kernel = Kernel(1, Trace())
