@@ -1,14 +1,12 @@
 """Every command of the tutorial works, in order, on the simulated tank."""
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.simulated import start_sim
 
 pytestmark = pytest.mark.system
@@ -32,18 +30,9 @@ def test_the_tutorial_ends_in_a_find_worth_money(tmp_path):
         (tmp_path / "tank.yaml").write_text(
             config.replace("127.0.0.1:5020", "{}:{}".format(*sim.plc)), encoding="utf-8"
         )
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         said = {}
         for command in [*commands, "rigctl recommend --json"]:
-            ran = subprocess.run(
-                command.split(),
-                check=False,
-                cwd=tmp_path,
-                env=os.environ | {"PATH": path},
-                capture_output=True,
-                text=True,
-                timeout=600,
-            )
+            ran = forked.run(command.split(), cwd=tmp_path)
             assert ran.returncode == 0, f"{command}: {ran.stderr}"
             said[command.split(" tank.yaml")[0]] = ran.stdout + ran.stderr
     finally:
