@@ -222,7 +222,7 @@ def phase_words(phase: str, why: str) -> str:
     """Say what the campaign does."""
     known: Mapping[str, str] = {
         "RUNNING": "the campaign continues",
-        "HOLDING": "the campaign holds, everything safe",
+        "HOLDING": "the campaign holds",
         "PAUSED": "the campaign is paused, everything safe",
         "WAITING": "the campaign waits",
     }

@@ -28,6 +28,7 @@ STILL: Mapping[str, str] = MappingProxyType(
     }
 )
 """What holds while nothing is controlled."""
+UNCONFIRMED = "Not everything is confirmed safe: rigctl tries again until it is. Go and look at the rig."
 SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
 )
@@ -156,6 +157,13 @@ def of_looking(labels: ShownLabels, found: Recommendation) -> list[str]:
     )
 
 
+def _still(facts: Facts) -> str:
+    """Say what holds while nothing is controlled."""
+    unsafe = any(a.kind == "unconfirmed" and a.condition in ("active", "acknowledged") for a in facts.alarms)
+    word = facts.phase.word
+    return UNCONFIRMED if unsafe and word == "holding" else STILL.get(word, "No trial has been decided yet.")
+
+
 def headline(facts: Facts, study: Study | None) -> str:
     """Return the sentence below the top line: what is done, what is expected of it, against what else."""
     word, trial = facts.phase.word, facts.trial
@@ -165,11 +173,12 @@ def headline(facts: Facts, study: Study | None) -> str:
         return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
         return f"Suggested for trial {facts.why.trial}: control {_named(facts, facts.why)}. {said}".strip()
+    still = _still(facts)
     if trial is None:
-        return STILL.get(word, "No trial has been decided yet.")
+        return still
     if word in STILL:
         left = f" Trial {trial.trial} was under way." if trial.under_way else ""
-        return f"{STILL[word]}{left}"
+        return f"{still}{left}"
     if trial.state == "LOOKING":
         said = f"Trial {trial.trial} reads its variables first, all of them uncontrolled."
         return f"{_batch(facts)}{said} The readings decide what to control."

@@ -58,7 +58,7 @@ class Day:
 def test_alarms_of_one_moment_are_one_message(golden):
     """Each is named with what, since when, what the rig does and what to do; the worst first."""
     day = Day()
-    day.gathering.phase = "the campaign holds, everything safe"
+    day.gathering.phase = "the campaign holds"
     day.begins("ph_probe", "acid", message="acid: ph < 4.5 pH: ph reads 4.2 pH")
     day.wait(3)
     day.alarm("ec_probe", "trial failed")

@@ -18,6 +18,8 @@ from rigctl.notify.texts import Words
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
 from rigctl.page.words import STILL, clock, headline
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
 from tests.page.conftest import NOON
@@ -48,6 +50,15 @@ def test_nothing_is_said_to_be_controlled_while_everything_is_safe(journal, tmp_
     record_trial(journal)
     golden(said(tmp_path, phase))
     assert "Controls" not in said(tmp_path, phase)
+
+
+def test_what_is_not_confirmed_safe_is_not_said_to_be_safe(journal, tmp_path, golden):
+    """Until it is confirmed."""
+    unconfirmed = Alarm(Severity.MAJOR, "safe state", "valve: stuck", kind="unconfirmed", state="stands")
+    journal.alarms.add(unconfirmed)
+    golden(said(tmp_path, "holding"))
+    journal.alarms.add(replace(unconfirmed, state="over"))
+    assert said(tmp_path, "holding") == STILL["holding"]
 
 
 def test_while_a_trial_looks_nothing_is_said_to_be_controlled(journal, tmp_path, golden):
