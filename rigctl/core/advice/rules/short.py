@@ -103,14 +103,15 @@ class Arranging:
             if found is None:
                 break
             lines = found
-        for _ in range(SWEEPS if len(lines) > 1 else 0):
-            before = lines
-            for i in range(len(lines) - 1):
-                found = self._put_in([*lines[:i], *lines[i + 1 :]])
-                if found is not None and self.total(found) > self.total(lines):
-                    lines = found
-            lines = self._otherwise(lines)
-            if lines == before:
+        movable, unmoved = len(lines) - 1, 0
+        for i in [*range(movable)] * SWEEPS:
+            found = self._put_in([*lines[:i], *lines[i + 1 :]])
+            moved = found is not None and self.total(found) > self.total(lines)
+            lines, unmoved = (found, 0) if found is not None and moved else (lines, unmoved + 1)
+            if i == movable - 1:
+                other, lines = lines[-1].formula, self._otherwise(lines)
+                unmoved = unmoved if lines[-1].formula == other else 0
+            if unmoved >= movable:
                 break
         return lines
 
