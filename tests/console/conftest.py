@@ -2,15 +2,12 @@
 
 import json
 import os
-from collections.abc import Iterator
+import shutil
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer import testing
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from rigctl.console.cli import app
@@ -84,27 +81,33 @@ class Bench:
         return name
 
 
-@pytest.fixture(autouse=True, scope="session")
-def verbs_are_built_once() -> Iterator[None]:
-    """A process builds them once; the runner would do so for each call, which takes longer than most verbs."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(testing, "_get_command", cache(get_command))
-        yield
+def made(folder: Path) -> Bench:
+    """Return a bench with its configuration and its history."""
+    bench = Bench(folder)
+    bench.write("bench.yaml", BENCH)
+    bench.write("trials.csv", TRIALS)
+    return bench
 
 
 @pytest.fixture
 def bench(tmp_path, monkeypatch) -> Bench:
     monkeypatch.chdir(tmp_path)
-    made = Bench(tmp_path)
-    made.write("bench.yaml", BENCH)
-    made.write("trials.csv", TRIALS)
-    return made
+    return made(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def journal_of_all(tmp_path_factory) -> Path:
+    """State directory of a bench that has all its trials in the journal; copied for each test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("ingested"))
+        made(Path.cwd()).rigctl("ingest", "bench.yaml", "trials.csv")
+        return Path.cwd() / "state"
 
 
 @pytest.fixture
-def ingested(bench) -> Bench:
+def ingested(bench, journal_of_all) -> Bench:
     """The bench with all its trials in the journal."""
-    bench.rigctl("ingest", "bench.yaml", "trials.csv")
+    shutil.copytree(journal_of_all, bench.folder / "state")
     return bench
 
 
