@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 from rigctl.console.cli import app
 from rigctl.console.demo import DemoRig, simulator
 from tests.forked import Forked
+from tests.system import stack
 from tests.system.stack import WITHIN_S
 
 CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"
@@ -51,20 +52,26 @@ def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
+def known(tmp_path_factory) -> Path:
+    """The greenhouse with a model that need not be learned."""
+    return stack.greenhouse(tmp_path_factory.mktemp("config") / "greenhouse.yaml")
+
+
+@pytest.fixture(scope="module")
 def greenhouse(tmp_path_factory) -> Iterator[list[str]]:
     """A simulated greenhouse, as `--bus` options."""
     with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path_factory.mktemp("sim")) as buses:
         yield [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 
-def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, tmp_path):
+def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, known, tmp_path):
     """Status asks the process, a second run is refused with exit 4, stop ends it after the trial under way."""
     state = tmp_path / "state"
-    with started("run", CONFIG, "--state", state, *greenhouse) as process:
+    with started("run", known, "--state", state, *greenhouse) as process:
         read_until(process, "trial 2 recorded")
         status = json.loads(rigctl("status", "--state", state, "--json").stdout)
         assert (status["running"], status["pid"]) == (True, process.pid)
-        refused = rigctl("run", CONFIG, "--state", state, *greenhouse, code=4)
+        refused = rigctl("run", known, "--state", state, *greenhouse, code=4)
         assert str(process.pid) in refused.stderr
         assert "Traceback" not in refused.stderr
         rigctl("stop", "--state", state)
@@ -73,7 +80,7 @@ def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, t
     assert "(stopped)" in output
     assert "From now on" in output
     trials = json.loads(rigctl("status", "--state", state, "--json").stdout)["trials"]
-    again = rigctl("run", CONFIG, "--state", state, *greenhouse, "--max-trials", str(trials + 1), "--json")
+    again = rigctl("run", known, "--state", state, *greenhouse, "--max-trials", str(trials + 1), "--json")
     resumed = json.loads(again.stdout)
     assert resumed["trials"] == trials + 1
 
@@ -110,10 +117,10 @@ def test_safe_drives_an_idle_rig_to_its_safe_states(greenhouse, tmp_path):
     assert {"ca_doser", "b_valve", "refill"} <= set(answer["reached"])
 
 
-def test_safe_ends_a_running_campaign(greenhouse, tmp_path):
+def test_safe_ends_a_running_campaign(greenhouse, known, tmp_path):
     """A running campaign is told to: it abandons its trial and ends with everything safe."""
     state = tmp_path / "state"
-    with started("run", CONFIG, "--state", state, *greenhouse) as process:
+    with started("run", known, "--state", state, *greenhouse) as process:
         read_until(process, "trial 1 recorded")
         assert "campaign" in json.loads(rigctl("safe", "--state", state, "--json").stdout)["by"]
         output, _ = process.communicate(timeout=WITHIN_S)
