@@ -1,5 +1,6 @@
 """What is corrected counts from the next decision on, and no earlier one comes out differently for it."""
 
+import shutil
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -177,10 +178,10 @@ def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, name):
         return correct
 
     code, kill_at, found = -9, 0, []
+    begun(tmp_path / "before", 2).close()
     while code:
         kill_at += 1
-        directory = tmp_path / str(kill_at)
-        begun(directory, 2).close()
+        directory = shutil.copytree(tmp_path / "before", tmp_path / str(kill_at))
         code, _ = one_life(live(directory), kill_at)
         with open_reader(directory) as read:
             assert len(read.people.acts()) == len(read.people.corrections())

@@ -1,7 +1,7 @@
 """`rigctl trial import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
 
 import json
-from contextlib import closing
+import shutil
 
 import numpy as np
 import pytest
@@ -252,12 +252,12 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
 
         return work
 
-    code, kill_at, found = -9, 0, []
+    code, kill_at, found, before = -9, 0, [], dough.folder / "before"
+    before.mkdir()
+    Journal(before, RealClock(), "boot-1").close()
     while code:
         kill_at += 1
-        state = dough.folder / f"killed-{kill_at}"
-        with closing(Journal(_made(state), RealClock(), "boot-1")):
-            pass
+        state = shutil.copytree(before, dough.folder / f"killed-{kill_at}")
         code, _ = one_life(live(state), kill_at)
         with open_reader(state) as read:
             trials, imports = len(read.trials()), len(read.people.imports())
@@ -265,11 +265,6 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
             found.append(imports)
     assert found == sorted(found)
     assert set(found) == {0, 1}
-
-
-def _made(directory):
-    directory.mkdir()
-    return directory
 
 
 @pytest.mark.parametrize("data", [b"PK\x03\x04...", b"\xd0\xcf\x11\xe0", b"%PDF-1.7", b""])

@@ -15,7 +15,6 @@ CELLS = (
     ("recovery", "SIGTERM"),
     ("deciding", "SIGHUP"),
     ("dosing", "SIGQUIT"),
-    ("settling", "SIGHUP"),
     ("settling", "SIGKILL"),
     ("closing", "SIGHUP"),
 )

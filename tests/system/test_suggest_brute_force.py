@@ -147,7 +147,7 @@ def test_suggested_numbers_agree_with_brute_force(tmp_path, d, kind):
         lower = brute.mean(members, low_at) - BETA * spread(members, low_at)
         assert report["best_lower"] == pytest.approx(lower, abs=tolerance)
         rivals = np.clip(
-            np.vstack([rng.random((60, len(members))), at + 0.05 * rng.standard_normal((20, len(at)))]), 0, 1
+            np.vstack([rng.random((30, len(members))), at + 0.05 * rng.standard_normal((10, len(at)))]), 0, 1
         )
         for rival in rivals:
             value, width = brute.mean(members, rival, 256), spread(members, rival, 256)
