@@ -15,6 +15,7 @@ CELLS = (
     ("recovery", "SIGTERM"),
     ("deciding", "SIGHUP"),
     ("dosing", "SIGQUIT"),
+    pytest.param("settling", "SIGHUP", marks=pytest.mark.nightly),
     ("settling", "SIGKILL"),
     ("closing", "SIGHUP"),
 )
