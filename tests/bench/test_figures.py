@@ -16,6 +16,8 @@ from rigctl.bench.tables.results import curve_of, function_and_d, trials_of
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
 
+pytestmark = pytest.mark.slow
+
 C_SETTING = ("hartmann3", "moderate-known", 0.04, 4.0)
 
 
@@ -47,7 +49,6 @@ class References(HTMLParser):
         self.found += [f"{tag} {n}={v}" for n, v in attrs if n in fetching and not (v or "").startswith("#")]
 
 
-@pytest.mark.slow
 def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
     """Three files, each of its own kind."""
     files = write_figure(some_figure(), tmp_path / "new")
@@ -80,7 +81,6 @@ def test_the_page_holds_means_errors_and_seeds(page: str, golden) -> None:
     golden(next(told for told in read if "ETC-50: 0.3" in told))
 
 
-@pytest.mark.slow
 def test_the_same_figure_gives_the_same_bytes() -> None:
     """Files in version control do not change unless the results do."""
     for kind in ("png", "svg"):
@@ -187,7 +187,6 @@ def test_m_figures_go_by_trial() -> None:
     assert dear.x_label == "trial t"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("paper", [*PAPERS, "overview"])
 def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
     """Whatever a directory holds, each layout yields figures that can be drawn."""

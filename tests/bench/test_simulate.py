@@ -23,9 +23,10 @@ from rigctl.bench.running.simulate import (
 )
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.multi_objective.trade_off import hypervolume
 from rigctl.errors import PolicyError, UsageError
-from tests.bench.players import InTurn, quick_cell
+from tests.bench.players import QUICK, InTurn, quick_cell
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,7 @@ def test_several_outcomes_go_through_the_same_table():
 @pytest.mark.slow
 def test_full_control_goes_through_the_same_loop():
     """Costs follow the setting, initial points are the Sobol points of the paper."""
-    rows = run_cell(Cell("levy4", "varying", 0.0, PolicySpec("quick", "explore-then-commit"), 0, 12.0))
+    rows = run_cell(Cell("levy4", "varying", 0.0, QUICK, 0, 12.0))
     assert rows
     assert rows[0]["control_set"] == "x1+x2+x3+x4"
     assert len({row["cost"] for row in rows}) == len(rows)
@@ -211,7 +212,8 @@ def test_full_control_goes_through_the_same_loop():
 @pytest.mark.slow
 def test_what_is_known_beforehand_counts_under_full_control_only(hartmann):
     """The initial points are settings of the one control set there; of seven sets they are none's."""
-    bench = full_control("levy", 4, "uniform")
+    known = ModelOptions("fixed", lengthscales=(0.3,) * 4, signal_sd=1.0, noise_sd=0.1, mean=0.0)
+    bench = replace(full_control("levy", 4, "uniform"), model=known)
     campaign = play(bench, InTurn(at=0.0), budget=2.0)
     known = max(o.y for o in campaign.history.observations if o.control_set < 0)
     assert known_beforehand(bench.truth, campaign) == known

@@ -23,6 +23,7 @@ SETS = {
     12: (("d",), ("a", "b", "c", "d", "e", "f"), tuple(NAMES)),
 }
 CASES = [(3, 40, 0.2), (5, 40, 0.3), (12, 40, 0.6)]
+MARKED = [CASES[0], *(pytest.param(*case, marks=pytest.mark.slow) for case in CASES[1:])]
 NEEDED = 1e-3
 """Of the outcome's range."""
 
@@ -82,7 +83,7 @@ def dense_starts(case, indices):
     return np.clip(np.concatenate([rng.random((4000, len(columns))), case.plain.x[:, columns], near]), 0, 1)
 
 
-@pytest.mark.parametrize(("d", "n", "lengthscale"), CASES)
+@pytest.mark.parametrize(("d", "n", "lengthscale"), MARKED)
 def test_integrated_maxima_are_those_of_brute_force(d, n, lengthscale):
     """Best upper bound, lower bound and mean of every set, d = 3, 5, 12, to 1e-3 of the outcome's range."""
     case = make_case(d, n, lengthscale, SETS[d])
@@ -97,7 +98,7 @@ def test_integrated_maxima_are_those_of_brute_force(d, n, lengthscale):
         assert found.sd_at_upper == pytest.approx(at[1] - at[0], abs=NEEDED * case.outcome_range)
 
 
-@pytest.mark.parametrize(("d", "n", "lengthscale"), CASES)
+@pytest.mark.parametrize(("d", "n", "lengthscale"), MARKED)
 def test_pointwise_values_are_those_of_brute_force(d, n, lengthscale):
     """E[mu] and E[sigma] at the maximisers agree with thousands of plain nodes, to 1e-3 of the outcome's range."""
     case = make_case(d, n, lengthscale, SETS[d], nodes=8192)
@@ -114,16 +115,21 @@ def test_pointwise_values_are_those_of_brute_force(d, n, lengthscale):
 
 EVERY = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
 """The papers' control sets of three variables."""
+OF_SETS = [pytest.param(d, n, scale, SETS[d], 0, marks=[pytest.mark.slow] * (d > 3)) for d, n, scale in CASES]
 ROUGH = [
-    pytest.param(3, n, lengthscale, EVERY, seed, marks=pytest.mark.slow)
-    for n, lengthscale, seed in ((40, 0.1, 2), (40, 0.2, 0), (100, 0.2, 0))
+    pytest.param(3, n, lengthscale, EVERY, seed, marks=mark)
+    for n, lengthscale, seed, mark in (
+        (40, 0.1, 2, pytest.mark.slow),
+        (40, 0.2, 0, pytest.mark.slow),
+        (100, 0.2, 0, pytest.mark.nightly),
+    )
 ]
 """The papers' lengthscales; on these data a search by the closed-form limit of the spread took other hills."""
 
 
 @pytest.mark.parametrize(
     ("d", "n", "lengthscale", "sets", "seed"),
-    [*((d, n, scale, SETS[d], 0) for d, n, scale in CASES), *ROUGH],
+    [*OF_SETS, *ROUGH],
 )
 def test_pointwise_maxima_are_not_beaten_by_brute_force(d, n, lengthscale, sets, seed):
     """Neither a dense search nor climbs from its best settings find a pointwise bound higher by 1e-3 of the range."""

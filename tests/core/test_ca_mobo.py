@@ -20,6 +20,7 @@ from rigctl.core.multi_objective.trade_off import front_of, outcome_values, refe
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.errors import PolicyError
+from tests.profiles import slow_beyond
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 SETS = (("a",), ("b",), ("a", "b"))
@@ -133,7 +134,7 @@ def test_below_the_reference_less_is_not_more():
     assert gradient[0] == pytest.approx(slope, abs=1e-4)
 
 
-@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.9, 0.1), (0.2, 0.8)])
+@pytest.mark.parametrize("weights", slow_beyond(1, [(0.5, 0.5), (0.9, 0.1), (0.2, 0.8)]))
 def test_the_maximum_is_found_on_every_control_set(weights):
     """No point of a fine grid beats it by more than the stand-in may lose, also where the maximum is on the ridge."""
     target = acquisition(make_problem(), make_history(), weights=weights)
@@ -335,6 +336,7 @@ def test_the_front_is_of_settings_that_were_tried():
     assert front_of(replace(problem, further=()), history, fit_history(problem, history)) is None
 
 
+@pytest.mark.slow
 def test_what_is_left_over_from_the_last_decision_changes_nothing():
     """A history that has grown by appending decides as one read anew from a journal; also beyond `max_points`."""
     problem = make_problem(model=ModelOptions(max_points=50, kernel="squared-exponential"))

@@ -250,6 +250,7 @@ def test_at_the_end_it_plays_settings_that_still_fit(policy):
     assert to_micros(11) < history.spent <= problem.budget
 
 
+@pytest.mark.slow
 def test_full_control_starts_from_the_papers_sobol_points():
     """2(d+1) of them, all different, from one sequence; points known beforehand count; then the model decides."""
     problem = make_problem((("a", "b"),), budget=8.0)

@@ -98,6 +98,7 @@ def test_the_best_setting_is_found_and_played(played):
     assert all(abs(p.setting[0] - 0.3) < 0.08 and abs(p.setting[1] - 0.7) < 0.08 for p in last)
 
 
+@pytest.mark.slow
 def test_of_sets_that_promise_the_same_harvest_takes_the_cheap_one(played):
     """The third variable has no effect, so controlling it as well is worth nothing."""
     proposals, history = played
@@ -108,6 +109,7 @@ def test_of_sets_that_promise_the_same_harvest_takes_the_cheap_one(played):
     assert [p.control_set for p in before if p.phase == "harvest"][-1] == 2
 
 
+@pytest.mark.slow
 def test_the_cheapest_that_is_good_enough_is_played_most_often(played):
     """Once it is known to be within the tolerance; the set that is dearer for nothing only has what is left."""
     proposals, history = played
@@ -129,6 +131,7 @@ def test_a_budget_that_does_not_bind_changes_nothing():
     assert 3 in {control_set for control_set, _ in few[:20]}
 
 
+@pytest.mark.slow
 def test_each_set_is_tried_early(played):
     """Also the dearest."""
     assert {p.control_set for p in played[0][:20]} == {0, 1, 2, 3}
@@ -143,6 +146,7 @@ def test_where_all_sets_cost_the_same_all_are_explored_with(cost):
     assert 3 in {p.control_set for p in proposals if p.phase == "explore"}
 
 
+@pytest.mark.slow
 def test_the_end_of_the_budget_plays_what_would_be_recommended(played):
     """The best expected setting once, and that again, until the rest pays for nothing but a cheaper set."""
     proposals, history = played

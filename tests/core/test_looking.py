@@ -20,6 +20,7 @@ from rigctl.core.policies.published.gittins import ExpectedImprovement, Expected
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
+from tests.profiles import slow_beyond
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 COSTS = (0.1, 0.1, 1.0)
@@ -65,7 +66,7 @@ def campaign(policy, rho, *, looks=True, budget=2.0, model=FIXED, **known):
     return play(policy, problem, observe, 3, look=look if looks else None, most=24)
 
 
-@pytest.mark.parametrize("policy", POLICIES, ids=lambda p: f"{p.name}-{getattr(p, 'plays', '')}")
+@pytest.mark.parametrize("policy", slow_beyond(2, POLICIES), ids=lambda p: f"{p.name}-{getattr(p, 'plays', '')}")
 def test_every_policy_plays_by_a_reading_that_changes(policy):
     """It goes on to the end, every trial keeps its look, and nothing believed at another reading rules a set out."""
     played = campaign(policy, 1.0, budget=1.5)
@@ -76,7 +77,9 @@ def test_every_policy_plays_by_a_reading_that_changes(policy):
             assert "earlier look" not in report.ruled_out
 
 
-@pytest.mark.parametrize("policy", [LikelyMaximisers(), ValuePerCost(explore=0.2), UcbCvs()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "policy", slow_beyond(1, [LikelyMaximisers(), ValuePerCost(explore=0.2), UcbCvs()]), ids=lambda p: p.name
+)
 def test_a_reading_that_tells_nothing_changes_no_decision(policy):
     """With rho 0 a campaign is, bit for bit, the one that was never told a reading."""
     seeing, blind = (
@@ -122,6 +125,7 @@ def test_what_readings_tell_is_counted_in_variance():
     assert means.std(axis=0) == pytest.approx([0.6 * 0.2, 0.2], rel=0.2)
 
 
+@pytest.mark.slow
 def test_an_arm_per_scope_plays_the_arm_that_looks_where_looking_helps():
     """On the ridge it sets one variable to what the other one reads; the arms of a set are its own."""
     played = campaign(ArmPerScope(), 1.0)

@@ -112,6 +112,7 @@ def fitted_after(problem, trials):
     return when, then
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("few", "first"), [(40, 44), (41, 41)])
 def test_hyper_parameters_that_call_an_outcome_impossible_are_learned_again_at_once(problem, monkeypatch, few, first):
     """Of few outcomes with the first that they contradict, of more as soon as three others were no change."""
@@ -122,6 +123,7 @@ def test_hyper_parameters_that_call_an_outcome_impossible_are_learned_again_at_o
     assert then.hyperparameters.y_scale > 10 * fit_history(problem, needle(40)).hyperparameters.y_scale
 
 
+@pytest.mark.slow
 def test_one_strange_outcome_after_another_puts_no_fit_off_for_ever(problem):
     """It is due with the fiftieth; a response that is nothing but new to the model has it fitted sooner, not later."""
     climbing = [Observation(t, 0, (t / 61, 0.5), 2.0 ** max(0, t - 40) + t % 3, 1) for t in range(1, 61)]

@@ -96,6 +96,7 @@ def test_thompson_sampling_tries_different_settings(problem):
     assert len(settings) == 4
 
 
+@pytest.mark.slow
 def test_the_expected_improvement_is_that_of_a_plain_simulation():
     """Against jointly drawn data points and values of settings, as the published code does it, with many draws."""
     case = make_case(2, 7, 0.5, [("a",), ("b",), ("a", "b")])

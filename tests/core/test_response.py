@@ -52,6 +52,7 @@ def test_the_configured_setting_is_played_every_so_many_trials() -> None:
     assert not _references(_played(None))
 
 
+@pytest.mark.slow
 def test_without_one_the_first_recommendation_is_kept() -> None:
     """What would be recommended at the first of them is played in all."""
     found = _references(_played(ReferenceTrials(5)))
@@ -67,6 +68,7 @@ def test_a_reference_that_does_not_fit_the_budget_is_left_out(budget: float) -> 
     assert played.history.spent <= played.problem.budget
 
 
+@pytest.mark.slow
 def test_a_reference_that_cannot_be_played_leaves_the_trial_to_the_policy() -> None:
     """An instrument that is away is no reason to wait."""
     played = _played(GIVEN)

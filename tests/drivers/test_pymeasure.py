@@ -47,6 +47,7 @@ def test_records_are_carried():
         assert bath.temperature == 100
 
 
+@pytest.mark.nightly
 def test_the_census_finds_enough():
     """At least 150 classes can be read; the catalogue names each."""
     from tests.drivers.instrument_census import census, page

@@ -76,6 +76,7 @@ def doses_of(sim, pump):
     return [d for d in sim.state()["doses"] if d["pump"] == pump]
 
 
+@pytest.mark.slow
 async def test_what_is_chosen_is_controlled_and_the_rest_is_not(sim, stand):
     """Valve and dosed variable come to their setpoints in the plant itself; nothing else is driven."""
     await stand.rig.open()
@@ -121,6 +122,7 @@ async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(slow_sim, slow_
     assert len(doses_of(slow_sim, "ca_doser")) == known + 1
 
 
+@pytest.mark.slow
 async def test_a_short_dose_is_completed_by_another(sim, stand):
     """Fault 24: doses that end short are logged with what came out, alarmed, and what is missing is dosed."""
     await stand.rig.open()
@@ -131,6 +133,7 @@ async def test_a_short_dose_is_completed_by_another(sim, stand):
     assert sim.state()["plant"]["values"]["ca"] == pytest.approx(3.0, abs=0.15)
 
 
+@pytest.mark.slow
 async def test_a_pump_without_effect_is_given_up(sim, stand):
     """Fault 39: a pump that turns without anything arriving doses twice and no more."""
     await stand.rig.open()

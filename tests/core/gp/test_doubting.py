@@ -167,6 +167,7 @@ def test_three_in_succession_are_no_outliers_but_a_change():
     assert abs(found.ageing[0].change - 2.0) < 0.2
 
 
+@pytest.mark.slow
 def test_of_many_trials_false_ones_are_found_too():
     """Where inducing inputs stand for the trials."""
     x, y = trials(130, false=12.0)

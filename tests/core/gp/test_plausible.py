@@ -89,6 +89,7 @@ def test_given_hyperparameters_leave_nothing_open():
     assert with_plausible(problem_of(fixed), history, posterior) == (posterior,)
 
 
+@pytest.mark.slow
 def test_so_many_outcomes_are_taken_to_leave_nothing_open():
     """Their draws would cost more than they tell."""
     x = np.random.default_rng(0).random((MOST_ROWS + 1, 2))
@@ -107,6 +108,7 @@ def test_errors_are_those_of_the_first_means():
     assert errors(means, [r @ r.T for r in roots]) == pytest.approx(off.T @ off / len(off), rel=0.02, abs=0.02)
 
 
+@pytest.mark.slow
 def test_few_outcomes_tell_of_a_wide_interval():
     """The model takes four outcomes on a line for all there is, though they may as well be four of a ripple."""
     problem = problem_of()

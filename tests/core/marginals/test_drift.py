@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, mood
 
 from rigctl.core.experiment.marginals.drift import scan
-from tests.profiles import share
+from tests.profiles import share, slow_beyond
 
 SHIFTS = {
     "1 sd": (lambda r: r + 1, 110, 25),
@@ -37,7 +37,7 @@ def test_a_change_is_noticed_in_time_and_put_where_it_was(kind):
         assert first.noticed >= first.begins + 5 - 1
 
 
-@pytest.mark.parametrize("kind", ["uniform", "heavy tails", "two tanks", "coarse"])
+@pytest.mark.parametrize("kind", slow_beyond(1, ["two tanks", "uniform", "heavy tails", "coarse"]))
 def test_a_supply_that_varies_as_ever_raises_no_alarm(kind):
     """Whatever its distribution, ties included: at most one in fifteen campaigns of 1000 readings."""
     rng = np.random.default_rng(6)
