@@ -43,7 +43,7 @@ from rigctl.console.benches.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
 from rigctl.console.options import Records
 from rigctl.console.output import told
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_units
-from rigctl.core.experiment.space import Space
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.files import whole
 from rigctl.flaws import Flaw, got
@@ -333,22 +333,25 @@ def _of_trials(space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping
         "ended": lambda row: row.ended_utc,
         "origin": lambda row: IMPORTED if row.imported else row.origin,
         "because": lambda row: row.because,
-        **_of_people(handed),
+        **_of_people(handed, space),
     }
 
 
 def _of_looks(space: Space) -> Mapping[str, Cell]:
     """Return columns of what the variables read before the decision, and those readings' standard deviation."""
 
-    def read(name: str, part: str) -> Cell:
-        return lambda row: getattr(row.looks.get(name), part, None)
+    def value(v: Variable) -> Cell:
+        return lambda row: v.worded(getattr(row.looks.get(v.name), "value", None))
 
-    return {f"{LOOK}.{n}": read(n, "value") for n in space.names} | {
-        f"{LOOK_SD}.{n}": read(n, "sd") for n in space.names
+    def error(v: Variable) -> Cell:
+        return lambda row: getattr(row.looks.get(v.name), "sd", None)
+
+    return {f"{LOOK}.{v.name}": value(v) for v in space.variables} | {
+        f"{LOOK_SD}.{v.name}": error(v) for v in space.variables
     }
 
 
-def _of_people(handed: Handed) -> Mapping[str, Cell]:
+def _of_people(handed: Handed, space: Space) -> Mapping[str, Cell]:
     """Return columns of what people did and said."""
 
     def known(of: Callable[[ByHand], object]) -> Cell:
@@ -371,15 +374,15 @@ def _of_people(handed: Handed) -> Mapping[str, Cell]:
         "hand.noise_sd": source("noise_sd"),
         "hand.noise_factor": source("noise_factor"),
         "corrected.void": lambda row: VOID if row.voided else "",
-        "corrected.amended": lambda row: "; ".join(was for c in row.corrected for was in _was(c.was)),
+        "corrected.amended": lambda row: "; ".join(was for c in row.corrected for was in _was(c.was, space)),
         "corrected.why": lambda row: "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),
     }
 
 
-def _was(before: Amendment) -> Iterator[str]:
+def _was(before: Amendment, space: Space) -> Iterator[str]:
     """Say what was amended, as it was before: the columns have what it is now."""
-    for name, value in {**before.values, **before.outcomes}.items():
-        yield f"{name} was {'nothing' if value is None else repr(value)}"
+    for name, value in {**space.worded(before.values), **before.outcomes}.items():
+        yield f"{name} was {'nothing' if value is None else value}"
     if before.amount is not None:
         yield f"cost was {exact(before.amount):f}"
     if before.note is not None:

@@ -76,6 +76,29 @@ def test_people_read_words(sprayer):
     assert [word for word in ("Acme", "Cheap") if word not in report] == []
 
 
+LOOKED = """\
+trial,control_set,nozzle,salt,ph,cover,drift,cost,look.nozzle,look_sd.nozzle
+1,nozzle,fine,Acme,6.1,71,9,1.2,flat,0
+2,nozzle+ph,flat,Best,5.9,82,10,1.2,fine,0
+"""
+
+
+def test_what_was_read_and_what_was_amended_are_words_in_files(bench):
+    """An export is read again; the deviation of a category's reading is a number."""
+    bench.write("sprayer.yaml", SPRAYER)
+    bench.write("looked.csv", LOOKED)
+    bench.rigctl("ingest", "sprayer.yaml", "looked.csv")
+    refused = bench.rigctl("amend", "sprayer.yaml", "2", "--values", "nozzle=fan", "--why", "typing error", code=2)
+    assert "fine, flat, cone" in refused.err
+    bench.rigctl("amend", "sprayer.yaml", "2", "--values", "nozzle=cone", "--why", "typing error")
+    export = bench.rigctl("journal", "export", "sprayer.yaml").out
+    rows = list(csv.DictReader(export.splitlines()))
+    assert [(row["look.nozzle"], row["nozzle"]) for row in rows] == [("flat", "fine"), ("fine", "cone")]
+    assert rows[1]["corrected.amended"] == "nozzle was flat"
+    bench.write("again.csv", export)
+    bench.rigctl("suggest", "sprayer.yaml", "--history", "again.csv")
+
+
 @pytest.mark.parametrize("nozzle", slow_beyond(1, ["fan", "2"]))
 def test_a_value_that_is_no_level_is_refused(sprayer, nozzle):
     """With the words that there are."""

@@ -28,6 +28,7 @@ from rigctl.console.tables.table import Headers
 from rigctl.core.advice.aftermath import forecast
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import Micros, to_micros
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
@@ -316,26 +317,29 @@ def asked(
     """
     with open_campaign(config, directory) as campaign:
         loaded, reader = campaign.loaded, campaign.reader
-        becomes = amendment(change, loaded.problem.space.names, loaded.rig.outcome_names, loaded.currency)
+        becomes = amendment(change, loaded.problem.space, loaded.rig.outcome_names, loaded.currency)
         found = _amendment_doubts(loaded, reader, reader.trial(trial), becomes)
     sure(found)
     return becomes
 
 
-def amendment(change: AmendFlags, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
+def amendment(change: AmendFlags, space: Space, outcomes: tuple[str, ...], currency: str) -> Amendment:
     """Return what is to be amended, by name.
 
     Raises:
         UsageError: something does not hold, or nothing is to be amended.
     """
     first, *further = outcomes
+    variables = {v.name: v for v in space.variables}
     values: dict[str, float | None] = {}
     said = change.outcome
     measured: dict[str, float | None] = {} if said is None else {first: _number("--outcome", said)}
     for name, text in by_name("--values", change.values).items():
         if name not in (*variables, *further):
             raise UsageError(unknown(name, (*variables, *further), "a variable or further outcome", where="--values"))
-        (values if name in variables else measured)[name] = _number(f"--values: {name}", text)
+        where, variable = f"--values: {name}", variables.get(name)
+        value = _level(where, variable, text) if variable is not None and variable.levels else _number(where, text)
+        (measured if variable is None else values)[name] = value
     if change.failed:
         if measured:
             raise UsageError(f"amend: --failed and {', '.join(measured)}: give an outcome, or say that there was none")
@@ -355,6 +359,13 @@ def _amendment_doubts(loaded: LoadedConfig, reader: Reader, row: TrialRow, becom
     told = tuple(math.nan if value is None else value for value in further)  # each has its place
     mine = ManualRow(row.control_set, values, first, becomes.amount or 0, further=told)
     return doubts(loaded, others, [mine], datetime.now(UTC))
+
+
+def _level(where: str, category: Variable, word: str) -> float:
+    try:
+        return category.number(word)
+    except ValueError as error:
+        raise UsageError(flaw_of(error).within(where)) from None
 
 
 def _number(where: str, given: str) -> float:

@@ -24,6 +24,8 @@ from rigctl.plugins import nearest
 
 SAID: Final = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
+WORDED: Final = ("value", "setpoint", "look")
+"""Kinds of columns in which a category has words."""
 NUMBERS: Final = ("value", "setpoint", "look", "look_sd", "cost", "cost_then", "noise_sd", "noise_factor")
 """What is a number in a table: of a variable or an outcome, and of the trial."""
 IGNORED: Final = "-"
@@ -195,7 +197,7 @@ class Headers:
     def levels_of(self, target: str) -> Mapping[str, float]:
         """Return the numbers of the words that a column has; nothing of a column of numbers."""
         kind, _, name = target.partition(":")
-        found = next((v for v in self.loaded.problem.space.variables if v.name == name and kind in NUMBERS), None)
+        found = next((v for v in self.loaded.problem.space.variables if v.name == name and kind in WORDED), None)
         return {} if found is None else {word: number for number, word in found.words.items()}
 
 

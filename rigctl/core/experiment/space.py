@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -81,9 +82,9 @@ class Variable:
         require(value in self.levels, value, f"must be one of {', '.join(self.levels)}", where=self.name)
         return self.setpoint(self.levels.index(str(value)) / self.steps)
 
-    def worded(self, value: float | str) -> float | str:
-        """Return a number as it is; of a category the word of the nearest level. NaN and words stay what they are."""
-        if isinstance(value, str) or not self.levels or not np.isfinite(value):
+    def worded(self, value: Any) -> Any:
+        """Return a number as it is; of a category the word of the nearest level. Nothing, NaN and words stay."""
+        if value is None or isinstance(value, str) or not self.levels or not np.isfinite(value):
             return value
         return shown_value("", value, Names({}, {}, {"": self.words}))
 
@@ -282,7 +283,7 @@ class Space:
         pairs = zip(chosen.indices, setting, strict=True)
         return {self.variables[i].name: self.variables[i].setpoint(float(u)) for i, u in pairs}
 
-    def worded(self, values: Mapping[str, float | str]) -> dict[str, float | str]:
+    def worded(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return values by name, engineering units, with the words of categories."""
         return {v.name: v.worded(values[v.name]) for v in self.variables if v.name in values}
 
