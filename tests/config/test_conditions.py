@@ -10,6 +10,7 @@ from rigctl.config.conditions import can_hold, parse
 from rigctl.config.units import Units
 from rigctl.flaws import flaw_of
 from rigctl.rig.conditions import Compare, Condition, Joined, Not
+from tests.profiles import share
 
 UNITS = {"ph": "pH", "tank-level": "L", "growth": "cm2/day", "loss": "W/(m2*K)", "share": "1", "temp": "degC"}
 REFUSED = {
@@ -68,6 +69,7 @@ def test_a_condition_is_read_as_it_is_printed(condition):
 
 
 @pytest.mark.slow
+@share(0.3)
 @given(
     st.one_of(
         st.text(max_size=30),

@@ -7,17 +7,15 @@ import pytest
 from rigctl.page import render
 from rigctl.page.render import page, sections, series
 from rigctl.page.shown import Course
-from tests.page.conftest import study, told
 from tests.page.test_render import FIRST_VIEW
 
 TRIALS = 20_000
 
 
 @pytest.fixture(scope="module")
-def large(finished):
+def large(shown):
     """The finished campaign, its trials repeated, with outcomes and readings that differ; and what the model says."""
-    with told(finished) as (facts, campaign):
-        known = study(campaign.reader, campaign.loaded)
+    facts, known = shown
     rows = facts.course.rows
     more = []
     for number in range(TRIALS):
