@@ -284,7 +284,9 @@ def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(ca
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
     changed, model = case
     world = World(hill, 3, **changed)
-    done = operated(world, campaign(world), changed["after"] - 10, problem=replace(PROBLEM, model=model), learn=0.0)
+    further = 10 if "shift" in changed else -10  # a shift is noticed later
+    batches = changed["after"] + further
+    done = operated(world, campaign(world), batches, problem=replace(PROBLEM, model=model), learn=0.0)
     told = [remembered(d.state).standing for d in done.decisions]
     ever = {(d.source, d.noticed) for standing in told for d in standing}
     assert len(ever) == 1
