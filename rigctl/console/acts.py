@@ -158,14 +158,10 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def _option(field: _Field) -> inspect.Parameter:
-    if field.type is bool:
-        return _parameter(field.name, Annotated[bool, typer.Option(f"--{field.name}", help=field.help)], False)
-    named = field.said.option if field.said is not None else f"--{field.name}"
-    metavar = field.metavar if field.said is not None else "TEXT"
-    option = typer.Option(named, metavar=metavar, help=field.help)
-    if field.required:
-        return _parameter(field.name, Annotated[str, option], inspect.Parameter.empty)
-    return _parameter(field.name, Annotated[str | None, option], None)
+    named, metavar = (f"--{field.name}", None) if field.said is None else (field.said.option, field.metavar)
+    taken: Any = bool if field.type is bool else str if field.required else str | None
+    default = False if field.type is bool else inspect.Parameter.empty if field.required else None
+    return _parameter(field.name, Annotated[taken, typer.Option(named, metavar=metavar, help=field.help)], default)
 
 
 def _take_unit(which: list[str], given: dict[str, Any], arguments: Sequence[_Field], options: Sequence[_Field]) -> None:

@@ -48,7 +48,7 @@ PROBE_HELP = (
     "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. With "
     "NAME= before it the device gets that name."
 )
-Why = Annotated[str, Option(metavar="TEXT", help="Reason, kept for later readers.")]
+Why = Annotated[str, Option(help="Reason, kept for later readers.")]
 
 app = Commands(
     cls=Verbs,

@@ -7,6 +7,8 @@ What a person says of alarms and instruments is made of the acts' fields (`acts`
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +31,7 @@ from rigctl.console.options import (
     buses,
     named,
 )
-from rigctl.console.output import Answer, console, lines, wrapped
+from rigctl.console.output import Answer, console, write
 from rigctl.console.verbs import Commands, Group, Here
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -147,9 +149,7 @@ def backup(
         Path | None,
         Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
     ] = None,
-    keep: Annotated[
-        int | None, Option(min=1, metavar="N", help="Keep only the newest N backups of a directory.")
-    ] = None,
+    keep: Annotated[int | None, Option(min=1, help="Keep only the newest N backups of a directory.")] = None,
 ) -> Answer:
     """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
     from datetime import UTC, datetime
@@ -259,10 +259,7 @@ def drill(
     from rigctl.config.load import Overrides, load
     from rigctl.console.drills import drill as drilling
 
-    screen = console(stderr=json)
-
-    def tell_person(text: str) -> None:
-        lines(screen, (part for line in text.split("\n") for part in wrapped(line, screen.width)))
+    tell_person = partial(write, stream=sys.stderr if json else None)
 
     def ask(_: str, text: str) -> str:
         tell_person(text)

@@ -137,8 +137,8 @@ class InitFlags:
 
     by_hand: Annotated[bool, Option("--by-hand", help="A bench without wiring: a person does the trials.")] = False
     name: Annotated[str | None, Option(help="The rig's name; default: the file's.")] = None
-    outcome: Annotated[str | None, Option(metavar="TEXT", help=OUTCOME_HELP)] = None
-    variable: Annotated[list[str] | None, Option(metavar="TEXT", help=VARIABLE_HELP)] = None
+    outcome: Annotated[str | None, Option(help=OUTCOME_HELP)] = None
+    variable: Annotated[list[str] | None, Option(help=VARIABLE_HELP)] = None
     budget: Annotated[str | None, Option(metavar="MONEY", help='Budget of the campaign, e.g. "40 EUR".')] = None
     max_per_trial: Annotated[str | None, Option(metavar="MONEY", help='Most a trial may cost, e.g. "2 EUR".')] = None
     currency: Annotated[str | None, Option(metavar="CODE", help="Default: the budget's, else EUR.")] = None
@@ -260,15 +260,11 @@ class PlainHelp:
         found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in found:
             if param.param_type_name == "argument":
-                param.display_type_rich = _nothing
+                param.display_type_rich = lambda ctx: ""  # noqa: ARG005  # the library's
             elif param.metavar is None:
                 kind = param.display_type(ctx).strip("<>").removesuffix(" range")
                 param.metavar = "" if param.is_flag else _TAKES.get(kind, kind)
         return found
-
-
-def _nothing(ctx: Any) -> str:  # noqa: ARG001  # the library's
-    return ""
 
 
 class Verb(PlainHelp, TyperCommand):

@@ -37,14 +37,14 @@ from rigctl.printable import printable
 
 T = TypeVar("T")
 Force = Annotated[bool, Option("--force", help="Record what looks mistyped all the same.")]
-Why = Annotated[str, Option("--why", metavar="TEXT", help="Reason, kept for later readers.")]
+Why = Annotated[str, Option("--why", help="Reason, kept for later readers.")]
 Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Default: report.html; - is standard output.")]
 Pdf = Annotated[bool, Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
 Figures = Annotated[Path | None, Option(metavar="DIR", help="Also write each drawing as SVG, PNG and CSV.")]
 
-Author = Annotated[str, Option(metavar="TEXT", help="Author of the report, shown below its title.")]
+Author = Annotated[str, Option(help="Author of the report, shown below its title.")]
 Logo = Annotated[Path | None, Option(metavar="FILE", help="PNG, JPEG or SVG to stand beside its title.")]
-Monthly = Annotated[float | None, Option(min=0.1, metavar="N", help="Trials a month; default: the pace so far.")]
+Monthly = Annotated[float | None, Option(min=0.1, help="Trials a month; default: the pace so far.")]
 
 trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones.")
 
@@ -251,7 +251,7 @@ def outcome(
     flags: TableFlags,
     values: Annotated[str, Option(metavar="NAME=X,...", help="Further outcomes, in their own units.")] = "",
     lost: Annotated[bool, Option("--lost", help="None comes: the trial ends without one; needs --why.")] = False,
-    why: Annotated[str, Option("--why", metavar="TEXT", help="Reason, kept for later readers.")] = "",
+    why: Annotated[str, Option("--why", help="Reason, kept for later readers.")] = "",
     force: Annotated[
         bool, Option("--force", help="Record what looks mistyped, or comes after it was given up.")
     ] = False,
