@@ -24,10 +24,11 @@ from typing import Any, Final
 OURS: Final = ("rigctl", "rigctl_drivers", "sim_rig", "tests")
 LONGEST_S: Final = 60
 """Seconds of processor that a seed may take; one that takes longer, and not without the mutant, does not end."""
-TESTS_S: Final = 120
-"""Seconds of processor that nearest tests may take."""
+TESTS_S: Final = 300
+"""Seconds of processor that nearest tests may take, the slow ones among them."""
 PYTEST: Final = (
     "-n", "0", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "timeout=90",
+    "-m", "not system and not browser and not nightly",
 )  # fmt: skip
 DIED: Final = "died"
 Json = dict[str, Any]
