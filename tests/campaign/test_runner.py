@@ -228,7 +228,7 @@ async def test_an_unexpected_error_leaves_everything_safe(stage, golden):
 
 
 async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
-    """Nothing is commanded while an actuator cannot be confirmed safe."""
+    """Nothing is commanded while an actuator cannot be confirmed safe; once it is, trials begin."""
     from rigctl.rig.values import SafeReport
 
     spec, factory, tried = make_spec(), stage.make_rig, []
@@ -240,7 +240,7 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
             rig = make(doses, news)
 
             async def safe():
-                tried.append(1)  # it stays until it is confirmed, whoever has ended it
+                tried.append(stage.world.count("control"))  # it stays until it is confirmed, then goes on
                 return SafeReport(("pump",), {} if len(tried) > 3 else {"valve": "no answer"})
 
             rig.safe = safe
@@ -249,10 +249,9 @@ async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
         return made
 
     stage.make_rig = stubborn
-    with pytest.raises(DeviceError):
-        await stage.run(spec)
-    assert len(tried) > 3
-    assert stage.world.count("control") == 0
+    await stage.run(spec)
+    assert tried[:4] == [0] * 4
+    assert stage.world.count("control") > 0
 
 
 # Decisions that cannot be used --------------------------------------------------------------------------------------
