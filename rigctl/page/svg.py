@@ -158,9 +158,9 @@ class Drawing:
 
     def text(self, x: str, y: float, text: str, anchor: str = "start", kind: str = "label") -> None:
         """Write something at a place given in percent and pixels."""
-        self._marks.append(
-            Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(kind, x, short(y), anchor, text)
-        )
+        # texts start at their place where nothing else is said
+        ends = Markup("") if anchor == "start" else Markup(' text-anchor="{}"').format(anchor)
+        self._marks.append(Markup('<text class="{}" x="{}" y="{}"{}>{}</text>').format(kind, x, short(y), ends, text))
 
     def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]], words: Mapping[float, str] | None = None) -> None:
         """Draw levels at round numbers or a category's words, the unit above them, and places along the bottom."""
@@ -171,7 +171,7 @@ class Drawing:
         ticks = words or {t: label_of(t) for t in self.y.ticks(max(2, round(self.height / 28)))}
         for value in (t for t in ticks if self.y(t) <= self.height - TEXT - 6):
             y = short(self.y(value))
-            self._behind.append(Markup('<line class="grid" x1="0" x2="100%" y1="{}" y2="{}"/>').format(y, y))
+            self._behind.append(Markup('<line class="grid" x2="100%" y1="{}" y2="{}"/>').format(y, y))
             self.text("0", self.y(value) + 4, ticks[value])
         if unit:
             self.text("0", TEXT - 2, unit)
