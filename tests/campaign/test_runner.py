@@ -227,7 +227,7 @@ async def test_an_unexpected_error_leaves_everything_safe(stage, golden):
     assert stage.trial(1).state is State.LOST
 
 
-async def test_a_rig_that_cannot_be_made_safe_starts_no_trial(stage):
+async def test_no_trial_starts_before_a_rig_is_confirmed_safe(stage):
     """Nothing is commanded while an actuator cannot be confirmed safe; once it is, trials begin."""
     from rigctl.rig.values import SafeReport
 
