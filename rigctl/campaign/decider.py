@@ -265,10 +265,14 @@ class _Child:
             await asyncio.wait_for(self._process.wait(), seconds)
 
     async def _listen(self) -> None:
-        """Read what it prints, so that it never waits for a reader; the end of it is kept."""
+        """Read what it prints, so that it never waits for a reader; kept are its beginning and its end.
+
+        An exception says last where it was raised, a crash says it first.
+        """
         stderr = self._process.stderr
         while stderr is not None and (chunk := await stderr.read(CHUNK_BYTES)):
-            self._said = (self._said + chunk)[-TRACEBACK_CHARS:]
+            said = self._said + chunk
+            self._said = said if len(said) <= 2 * TRACEBACK_CHARS else said[:TRACEBACK_CHARS] + said[-TRACEBACK_CHARS:]
 
 
 def _bytes(observations: Iterable[Observation]) -> bytes:
