@@ -64,8 +64,13 @@ def foreign(driver, url):
 
 
 def overflow(driver):
-    """By how many pixels the page is wider than the screen."""
-    return driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+    """What makes the page wider than the screen: by how many pixels, and the elements that reach beyond it."""
+    wider = driver.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+    beyond = driver.execute_script(
+        "return [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + .5)"
+        ".map(e => `${e.closest('[id]')?.id} ${e.tagName} ${e.textContent.slice(0, 60)}`)"
+    )
+    return [wider, *beyond] if wider > 0 else []
 
 
 def cut_off(driver):
