@@ -56,8 +56,8 @@ def twins() -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Have one worker more than processors: a third of what tests take is waiting for other processes and for time."""
-    return (os.cpu_count() or 1) + 1
+    """Have two workers more than processors: nearly half of what tests take is waiting for other processes and for time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_unconfigure() -> None:
