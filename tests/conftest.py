@@ -56,7 +56,7 @@ def twins() -> Iterator[None]:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Have two workers more than processors: nearly half of what tests take is waiting for other processes and for time."""
+    """Have two workers more than processors: nearly half the time they wait, for processes and clocks."""
     return (os.cpu_count() or 1) + 2
 
 
