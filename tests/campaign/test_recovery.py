@@ -192,7 +192,7 @@ async def test_fault_116_a_start_goes_on_once_what_was_left_driven_is_confirmed_
     assert [row.state for row in stage.trials()] == [State.LOST, State.RECORDED]
     tries = ["open", *["safe"] * 4, *(() if opens else ("open", "safe")), "meters"]
     assert stage.rig.calls[: len(tries)] == tries
-    assert [a.state for a in stage.alarms() if a.source == "safe state"] == ["stands", "over"]
+    assert [a.state for a in stage.alarms() if a.kind == "unconfirmed"] == ["stands", "over"]
     assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
 
 
@@ -211,7 +211,7 @@ async def test_fault_116_a_signal_ends_a_start_that_holds(stage, at_once, more):
 
     result = await stage.run(fail={"safe": third}, unsafe=[{"valve": "stuck"}] * more)
     assert (result.ending, result.safe.ok) == ("abandoned", True)
-    assert [a.state for a in stage.alarms() if a.source == "safe state"][-1] == "over"
+    assert [a.state for a in stage.alarms() if a.kind == "unconfirmed"][-1] == "over"
     assert [row.state for row in stage.trials()] == [State.RUNNING]
     assert stage.world.count("control") == 0
 
