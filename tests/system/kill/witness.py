@@ -126,9 +126,9 @@ def _doses(pump: str, intents: Sequence[DoseRow], sent: Sequence[Mapping[str, An
         if intent is None:
             yield f"{pump}: dose {dose['number']} of {target} mL has no intent of its own: repeated?"
         elif intent.dispensed_ml is None or intent.dispensed_ml < given - ML:
-            yield f"{pump}: {given} mL dispensed, {intent.dispensed_ml} mL booked ({intent.state})"
+            yield f"{pump}: less booked than dispensed: {intent} of {dose}"
         elif intent.state == "DONE" and intent.dispensed_ml > given + ML:
-            yield f"{pump}: {given} mL dispensed, {intent.dispensed_ml} mL settled"
+            yield f"{pump}: more settled than dispensed: {intent} of {dose}"
         total_ml += given
 
 
