@@ -87,13 +87,10 @@ class EzoPump(EzoDevice, Doser, Meter):
         """Ask `D,?`; a `*DONE` that arrives in between counts, a restart is reported once."""
         events = self._channel.events
         self._channel.listen()
-        done_before = events.done_ml
-        events.done_ml = None
+        events.done_ml = None  # what came before may be the late answer to a stop, and of another dose
         dispensed_ml, running = self._numbers("D,?", 2, deadline)
         if events.done_ml is not None:  # it ended while we were asking
             dispensed_ml, running = events.done_ml, 0.0
-        elif done_before is not None and not running:
-            dispensed_ml = done_before
         if math.isnan(dispensed_ml):
             raise self._channel.garbled(f"D,?: the pump cannot have dispensed {dispensed_ml} mL")
         status = DoseStatus(bool(running), dispensed_ml, events.restarted, events.refusal)

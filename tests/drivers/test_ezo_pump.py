@@ -158,6 +158,15 @@ def test_23_a_done_inside_another_query_is_remembered(device, wire, pump):
     assert device.dose_status(soon()).dispensed_ml == 5.0
 
 
+def test_23_the_late_answer_to_a_stop_is_not_the_end_of_the_next_dose(device, wire, pump):
+    """A stop is answered with the volume of the dose before: it may come once the next one has been sent."""
+    device.ready(soon())
+    pump.override["D,5.00"] = ["*DONE,5.20", "*OK"]
+    device.start_dose(5.0, soon())
+    pump.override["D,?"] = ["?D,5.00,0", "*OK"]  # it has ended, and its own `*DONE` is still to come
+    assert device.dose_status(soon()) == DoseStatus(running=False, dispensed_ml=5.0)
+
+
 def test_24_a_dose_that_ends_short_says_so(device, wire, pump):
     """The volume of `*DONE` is what was dispensed, not what was asked for."""
     device.ready(soon())
