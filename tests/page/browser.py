@@ -8,11 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 from PIL import Image
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = "axe-core@4.14.1"
 PHONE, WALL = (390, 844), (1920, 1080)
+SIZES = (PHONE, (768, 1024), (1024, 768), (1280, 800), WALL)
+IN_BROWSER = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium's own
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 
 @contextmanager

@@ -10,9 +10,9 @@ import pytest
 from tests.forked import run
 from tests.page.browser import (
     AXE,
-    CHROMIUM,
-    DRIVER,
+    IN_BROWSER,
     PHONE,
+    SIZES,
     WALL,
     axe_script,
     chromium,
@@ -30,15 +30,9 @@ from tests.system import stack
 from tests.system.stack import ROOT
 
 selenium = pytest.importorskip("selenium.common", reason="needs the extra `browser`: pip install -e '.[browser]'")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium's own
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = IN_BROWSER
 PICTURES = os.environ.get("PICTURES", "")
 """A directory for pictures of the page; none are made without it."""
-SIZES = (PHONE, (768, 1024), (1024, 768), (1280, 800), WALL)
 JUDGED = ((PHONE, True), (WALL, False))
 """Sizes, and whether it is dark, in which axe-core looks at the page: each of its rules once, colours in both."""
 TABLES = ("rule", "reads", "sets", "options")
