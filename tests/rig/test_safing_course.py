@@ -37,6 +37,7 @@ class Table:
         """Patience with each answer to a command, by device; `asked_s`: to a question, on a settled line."""
         self.asked_s = {}
         self.errors = []
+        self.opened = 1
 
     def monotonic(self):
         return self.now_s
@@ -53,7 +54,7 @@ class Table:
         return work(self)
 
     def reach(self):
-        return Contact(1)
+        return Contact(self.opened)
 
     def exchange(self, work, patience_s, doing, *, settled=False):
         self.said.append((doing, "settled") if settled is True else doing)
@@ -241,6 +242,25 @@ def test_a_stranger_s_silence_shortens_the_patience_with_the_others(table, golde
     stranger.anonymous = True
     course._attempt(table)
     assert table.told_s["c1"][-1] == 0.5
+
+
+def test_who_answers_on_a_line_that_was_opened_anew_is_recognised_before_it_is_told(table):
+    """The board refused to go together and its cable was swapped then: another instrument gets no command."""
+    channels = table.channels(1, 1, anonymous=False)
+    course = table.course(channels)
+    for handle in course._handles:
+        handle.identity = handle.device.identity  # as the rig has recognised it
+
+    def refuse(*_):
+        table.opened += 1
+        for channel in channels:
+            channel.identity = "a stranger"
+        raise DeviceFault("exception 01")
+
+    channels[0].safe_all = refuse
+    course._tell_all(table, course._handles)
+    assert all("a stranger" in why for why in course.left.values())
+    assert [entry for entry in table.line.log if "safe" in entry] == []
 
 
 def test_patience_ends_at_the_device_s_own_timeout(table):
