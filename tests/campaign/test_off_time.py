@@ -45,6 +45,16 @@ async def test_no_hours_are_booked_by_a_clock_that_cannot_be_right(stage, monkey
     assert (idle["power"].quantity, idle["power"].note) == (1.0, f"{DIED}; {UNKNOWN_OFF}")
 
 
+async def test_no_hours_are_booked_of_a_look_that_a_power_cut_has_ended(stage):
+    """Years ahead, too: what was used meanwhile is idle, and its line says what is unknown."""
+    stage.clock, boots, spec = lambda: FakeClock(stage.world, speedup=1.0), Boots(stage), looking_spec(max_trials=1)
+    looked(stage, "propose", spec)
+    boots.again(YEARS)
+    await stage.run(spec, boots.journal)
+    with stage.journal() as journal:
+        assert {line.meter: line.note for line in journal.idle.rows()} == {"power": f"{DIED}; {UNKNOWN_OFF}"}
+
+
 @pytest.mark.parametrize(
     ("since", "right", "longest_s", "charged"),
     [

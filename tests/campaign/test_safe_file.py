@@ -1,4 +1,5 @@
 import asyncio
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -44,6 +45,16 @@ def test_a_word_that_cannot_be_read_is_named(tmp_path, text):
     """Spoilt, or of a newer version: an error with the file's name, never a traceback."""
     (tmp_path / "safe.json").write_text(text)
     with pytest.raises(RigctlError, match=r"safe\.json"):
+        safe_file.read(tmp_path)
+
+
+def test_a_word_of_a_newer_version_is_refused_as_that(tmp_path):
+    """It is written with its version; another rigctl may drive what this one cannot read."""
+    safe_file.write(tmp_path, word())
+    content = json.loads((tmp_path / "safe.json").read_text())
+    assert content["version"] == 2
+    (tmp_path / "safe.json").write_text(json.dumps({**content, "version": 3}))
+    with pytest.raises(RigctlError, match="newer"):
         safe_file.read(tmp_path)
 
 

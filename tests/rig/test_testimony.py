@@ -34,6 +34,7 @@ def said(total_ml, shown_ml=0.0, *, before_ml=100.0, ran_at_ml=None, timely=Fals
         (said(100.0, 20.0), 0.0),
         (said(105.0), 5.0),
         (said(99.995), 0.0),
+        (said(99.99), 0.0),
         (said(99.0), None),
         (said(112.0, 12.0, ran_at_ml=10.0), 12.0),
         (said(112.0, 9.0, ran_at_ml=10.0), None),
