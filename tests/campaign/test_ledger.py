@@ -26,7 +26,7 @@ def kwh(value):
 
 def power_line(before, after, past=(), meter=POWER, control_set=("a",)):
     """The one line of a trial metered by `meter`."""
-    used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, 0.0)
+    used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, 0.0, began_s=0.0)
     (line,) = charge([meter], used, control_set, PastCosts.of(past))
     return line
 
@@ -60,7 +60,7 @@ def test_fault_40_a_counter_that_cannot_be_believed_is_estimated_and_marked(befo
 
 def test_a_clock_that_seems_to_go_back_costs_nothing():
     """A negative duration is charged as none."""
-    (line,) = charge([LABOUR], Consumption({}, {}, -1.0), ("a",), PastCosts())
+    (line,) = charge([LABOUR], Consumption({}, {}, -1.0, began_s=0.0), ("a",), PastCosts())
     assert line.amount == 0
 
 
@@ -70,7 +70,7 @@ def ml(value):
 
 def acid_line(before, after, booked_ml, past=()):
     """The one line of a pump's own counter in a trial whose doses add up to `booked_ml`."""
-    used = Consumption({"acid": before}, {"acid": after}, 0.0, {"acid": booked_ml})
+    used = Consumption({"acid": before}, {"acid": after}, 0.0, {"acid": booked_ml}, began_s=0.0)
     (line,) = charge([ACID], used, ("a",), PastCosts.of(past))
     return line
 
@@ -100,7 +100,7 @@ def test_fault_90_a_pump_s_total_that_jumps_is_charged_by_its_doses_and_marked(r
 
 def test_fault_90_what_a_pump_gave_beyond_its_doses_while_no_process_lived_is_idle():
     """A hand may have run the pump then: the trial pays for its doses, and the rest is booked to nobody's trial."""
-    used = replace(Consumption({"acid": ml(0.0)}, {"acid": ml(90.0)}, 600.0, {"acid": 70.0}), unattended_s=600.0)
+    used = Consumption({"acid": ml(0.0)}, {"acid": ml(90.0)}, 600.0, {"acid": 70.0}, 600.0, began_s=0.0)
     lines = charge([ACID], used, ("a",), PastCosts())
     (idle,) = idle_in_trial([ACID], used, lines, PastCosts(), "no process")
     assert (lines[0].quantity, lines[0].estimated, idle.quantity) == (70.0, True, 20.0)
@@ -120,7 +120,7 @@ reading = st.one_of(
 @given(before=reading, after=reading, elapsed=st.floats(-1e6, 1e9), past=st.lists(st.integers(0, 10**9), max_size=5))
 def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past):
     """For any pair of readings the lines are whole, non-negative micro-units that add up."""
-    used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, elapsed)
+    used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, elapsed, began_s=0.0)
     lines = charge([POWER, LABOUR, WATER], used, ("a",), PastCosts.of(PastLine(("a",), "power", p) for p in past))
     assert all(isinstance(line.amount, int) and line.amount >= 0 for line in lines)
     assert total(lines) == sum(line.amount for line in lines)
@@ -174,7 +174,9 @@ def test_trials_and_idle_together_are_the_counter_s_rise(steps, start, price):
             lines += [*first, *between(before, after, 3600.0, meter, booked=first)]
         else:
             asleep_s = 3600.0 * (1.0 - awake) if what == "slept" else 0.0
-            used = Consumption({"power": before}, {"power": after}, 3600.0 - asleep_s, unattended_s=asleep_s)
+            used = Consumption(
+                {"power": before}, {"power": after}, 3600.0 - asleep_s, unattended_s=asleep_s, began_s=0.0
+            )
             charged = charge([meter], used, ("a",), PastCosts())
             lines += [*charged, *idle_in_trial([meter], used, charged, PastCosts(), "asleep")]
     assert sum(line.amount for line in lines) == exact

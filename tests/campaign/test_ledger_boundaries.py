@@ -35,7 +35,7 @@ def line_of(meter, before, after, elapsed_s=0.0, past=(), *, power=None, dense=T
     if power is not None:
         first[by_power(meter.name)] = kwh(7.0)
         last[by_power(meter.name)] = kwh(7.0 + power, 0.0, Severity.NONE if dense else Severity.MINOR)
-    (line,) = charge([meter], Consumption(first, last, elapsed_s, **used), ("a",), PastCosts.of(past))
+    (line,) = charge([meter], Consumption(first, last, elapsed_s, **used, began_s=0.0), ("a",), PastCosts.of(past))
     return line
 
 
@@ -44,7 +44,7 @@ def line_of(meter, before, after, elapsed_s=0.0, past=(), *, power=None, dense=T
 
 def test_every_kind_of_meter_makes_a_whole_line():
     """Name, kind, quantity, unit, amount, no estimate, and a word only where nothing could be checked."""
-    used = Consumption({"power": kwh(1.0), "acid": ml(2.0)}, {"power": kwh(1.5), "acid": ml(4.0)}, 1800.0)
+    used = Consumption({"power": kwh(1.0), "acid": ml(2.0)}, {"power": kwh(1.5), "acid": ml(4.0)}, 1800.0, began_s=0.0)
     lines = charge([POWER, ACID, LABOUR, WATER], used, ("a",), PastCosts())
     assert lines == (
         LedgerLine("power", "energy", 0.5, "kWh", 155_000, False, UNCHECKED),
@@ -197,7 +197,7 @@ def test_idle_in_a_trial_is_what_is_left_of_every_meter():
     before = {"power": kwh(10.0), "acid": ml(0.0), "flow": ml(100.0)}
     after = {"power": kwh(11.0, HOUR_S), "acid": ml(8.0), "flow": ml(140.0)}
     flow = replace(ACID, name="flow", price=Decimal("0.001"))
-    used = Consumption(before, after, 900.0, {"acid": 8.0}, 2700.0)
+    used = Consumption(before, after, 900.0, {"acid": 8.0}, 2700.0, began_s=0.0)
     meters = [WATER, LABOUR, ACID, POWER, flow]
     lines = charge(meters, used, ("a",), PastCosts())
     assert [line.estimated for line in lines] == [False, False, False, True, True]
@@ -211,7 +211,7 @@ def test_idle_in_a_trial_is_what_is_left_of_every_meter():
 @pytest.mark.parametrize(("unattended_s", "meters"), [(0.0, 0), (-1.0, 0), (0.5, 1)])
 def test_without_an_interruption_nothing_is_idle(unattended_s, meters):
     """Half a second is one."""
-    used = Consumption({}, {}, 900.0, unattended_s=unattended_s)
+    used = Consumption({}, {}, 900.0, unattended_s=unattended_s, began_s=0.0)
     assert len(idle_in_trial([LABOUR], used, charge([LABOUR], used, ("a",), PastCosts()), PastCosts(), "why")) == meters
 
 
@@ -220,7 +220,7 @@ def test_what_a_coarse_counter_rose_beyond_its_power_is_nobody_s_idling(unattend
     """Somebody was in charge all the time: the rounding of the counter is not booked beside the trial."""
     first = {"power": kwh(412.7), by_power("power"): kwh(7.0)}
     last = {"power": kwh(412.9, HOUR_S), by_power("power"): kwh(7.1, HOUR_S)}
-    used = Consumption(first, last, HOUR_S, unattended_s=unattended_s)
+    used = Consumption(first, last, HOUR_S, unattended_s=unattended_s, began_s=0.0)
     lines = charge([POWER], used, ("a",), PastCosts())
     assert lines[0].quantity == 0.1
     assert idle_in_trial([POWER], used, lines, PastCosts(), "why") == ()

@@ -40,7 +40,7 @@ def trial(before, after, *, by_power_kwh=None, dense=True, hours=1.0, meter="pow
         severity = Severity.NONE if dense else Severity.MINOR
         first[by_power(meter)] = kwh(7.0)
         last[by_power(meter)] = Reading(7.0 + by_power_kwh, "kWh", took_s, severity)
-    return Consumption(first, last, took_s)
+    return Consumption(first, last, took_s, began_s=0.0)
 
 
 def an_hour(rise, meter="power", price="0.31", control_set=("a",)):

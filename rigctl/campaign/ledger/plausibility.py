@@ -122,7 +122,7 @@ class Consumption:
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
     guessed_s: float = 0.0
     """Of these, for how long the machine is taken to have been off, as nobody knows: no hours are booked for that."""
-    began_s: float | None = None
+    began_s: float = field(kw_only=True)
     """When the trial was armed, in the readings' time."""
 
     def ends(self, meter: str) -> tuple[Reading | None, Reading | None]:

@@ -100,9 +100,7 @@ def spell_of(meter: MeterSpec, used: Consumption, *, power: bool = False) -> Spe
     if meter.tariff is None or dated is None:
         return None
     if meter.kind in TIMED:
-        first = used.before.get(CIVIL)
-        began_s = used.began_s if used.began_s is not None else (first or dated).time_s
-        begin_s = dated.value + began_s - dated.time_s
+        begin_s = dated.value + used.began_s - dated.time_s
         return Spell(begin_s, begin_s + used.elapsed_s, {})
     name = by_power(meter.name) if power else meter.name
     before, after = used.ends(name)
