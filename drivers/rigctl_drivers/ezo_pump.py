@@ -87,7 +87,7 @@ class EzoPump(EzoDevice, Doser, Meter):
         """Ask `D,?`; a `*DONE` that arrives in between counts, a restart is reported once."""
         events = self._channel.events
         self._channel.listen()
-        events.done_ml = None  # what came before may be the late answer to a stop, and of another dose
+        events.done_ml = None  # what was said before may be of the dose before, heard only after this one was sent
         dispensed_ml, running = self._numbers("D,?", 2, deadline)
         if events.done_ml is not None:  # it ended while we were asking
             dispensed_ml, running = events.done_ml, 0.0

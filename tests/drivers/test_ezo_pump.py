@@ -158,8 +158,8 @@ def test_23_a_done_inside_another_query_is_remembered(device, wire, pump):
     assert device.dose_status(soon()).dispensed_ml == 5.0
 
 
-def test_23_the_late_answer_to_a_stop_is_not_the_end_of_the_next_dose(device, wire, pump):
-    """A stop is answered with the volume of the dose before: it may come once the next one has been sent."""
+def test_23_a_late_done_of_the_dose_before_is_not_the_end_of_this_one(device, pump):
+    """`D,?` tells that a dose is over before its `*DONE` is heard: that may come once the next one has been sent."""
     device.ready(soon())
     pump.override["D,5.00"] = ["*DONE,5.20", "*OK"]
     device.start_dose(5.0, soon())
