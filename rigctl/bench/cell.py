@@ -10,7 +10,9 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import MinLen
 
 from rigctl.errors import UsageError
 from rigctl.flaws import got
@@ -34,7 +36,7 @@ def must_be_one_of(name: object, allowed: Iterable[str], what: str) -> None:
 class PolicySpec:
     """A policy of a grid: a short label, and what it stands for."""
 
-    label: str
+    label: Annotated[str, MinLen(1)]
     policy: str
     options: Mapping[str, Any] = field(default_factory=dict)
     """Nested as the policy's dataclass is."""

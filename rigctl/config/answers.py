@@ -15,9 +15,9 @@ from typing import Any, Final, Literal
 from rigctl.config.draft import Draft, DraftPoint, FoundDevice, Natural, OutcomeDraft, VariableDraft
 from rigctl.config.problem import COLUMNS
 from rigctl.config.units import Units
-from rigctl.config.wording import no_name
 from rigctl.flaws import Flaw, flaw_of, got, require
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
+from rigctl.wording import no_name
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
 _SPAN: Final = re.compile(r"\s*(\S+?)\s*(?:\.\.|\bto\b)\s*(\S+)\s*")

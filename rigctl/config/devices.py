@@ -14,9 +14,9 @@ from rigctl.config.conditions import ToldElsewhere
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.profiles import Profile, profile_of
 from rigctl.config.schema import DeviceSection
-from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, ConfigError, KeyPath, PluginError
 from rigctl.flaws import flaw_of, got
+from rigctl.options import problems_of
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Actuator, Device, DeviceOptions, Doser, Driver, Line, Meter, Sensor
 from rigctl.rig.registry import Registry

@@ -15,9 +15,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core.core_schema import DataclassSchema, ModelSchema, WithDefaultSchema
 
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
-from rigctl.config.shape import options_model
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.kinds import DURATION, VOLUME, key_of, meanings_of
+from rigctl.options import options_model
 from rigctl.rig.registry import Registry
 from rigctl.text import lasting
 

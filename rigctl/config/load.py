@@ -19,13 +19,14 @@ from rigctl.config.inspect_rig import check_budget, inspect_rig
 from rigctl.config.problem import build_problem, build_today
 from rigctl.config.reading import measures_of, read_late
 from rigctl.config.safety import with_windows
-from rigctl.config.shape import check_shape, make_policy
+from rigctl.config.shape import check_shape
 from rigctl.config.units import Units
 from rigctl.core.experiment.policy import Policy, mistakes_of
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.flaws import Flaw
+from rigctl.options import made
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 from rigctl.telling import Telling
@@ -230,7 +231,10 @@ def _policy(section: PolicySection, problem: Problem | None, findings: Findings)
         findings.add(("policy", "name"), unknown(section.name, names, "an installed policy"))
         return None
     cls, options = policy_class(section.name), section.model_extra or {}
-    policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
+    policy: Policy | None
+    policy, wrong = made(cls, options, f"policy {section.name}", ("name",))
+    for below, flaw in wrong:
+        findings.add(("policy", *below), flaw)
     if problem is not None and policy is not None:
         for key, what in mistakes_of(policy, problem):
             findings.add(tuple(key.split(".")), what if isinstance(what, Flaw) else Flaw(what))

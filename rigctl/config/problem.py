@@ -7,8 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.findings import CheckContext, unknown
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, VariableSection
-from rigctl.config.shape import missing
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, RigConfig, VariableSection
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal
 from rigctl.core.experiment.marginals.gaussian import largest_sd
@@ -18,6 +17,7 @@ from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTri
 from rigctl.core.experiment.space import MOST_STEPS, OFF_GRID, Space, Variable, last_level
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, got
+from rigctl.options import missing
 from rigctl.rig.spec import OutcomeSpec
 from rigctl.text import set_label, set_members
 
@@ -112,7 +112,7 @@ def _variable(context: CheckContext, name: str, section: VariableSection) -> Var
     if section.doses is not None:
         marginal = Empirical((share_of(section.doses.otherwise_ml, bounds),))
     elif natural is None:
-        findings.add((*path, "natural"), missing((*path, "natural")))
+        findings.add((*path, "natural"), missing((*path, "natural"), RigConfig))
         return None
     elif "learned" in natural.model_fields_set:
         learned = natural.learned or LearnedNatural()

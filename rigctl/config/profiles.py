@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from rigctl.config.document import Document, parse, read
 from rigctl.config.findings import unknown
-from rigctl.config.shape import problems_of
 from rigctl.errors import BrokenPlugin, ConfigError, KeyPath, Mistake
 from rigctl.files import whole
 from rigctl.flaws import Flaw, got
+from rigctl.options import problems_of
 from rigctl.rig.protocols import Driver
 from rigctl.rig.registry import Registry
 

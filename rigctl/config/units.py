@@ -13,11 +13,11 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.wording import bracketed, quantity_meant
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.flaws import got, require, write
 from rigctl.kinds import PER_TRIAL, Kind
 from rigctl.plugins import nearest
+from rigctl.wording import bracketed, quantity_meant
 
 if TYPE_CHECKING:
     import pint

@@ -8,8 +8,8 @@ import yaml
 from pydantic import Field, ValidationError
 
 from rigctl.config.document import parse
-from rigctl.config.shape import problems_of
 from rigctl.errors import ConfigError
+from rigctl.options import problems_of
 from rigctl.rig.protocols import DeviceOptions
 from tests.config.broken.cases import GOLDEN, Case, cases, page, said_of, section, words_of
 from tests.config.conftest import loaded, loaded_to_run

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from rigctl.config.editor import json_schema, schema_text
 from rigctl.config.schema import RigConfig
-from rigctl.config.shape import options_model
 from rigctl.core.policies.registry import USUAL_POLICY, policy_class, policy_names
+from rigctl.options import options_model
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent

@@ -7,8 +7,8 @@ import pytest
 
 from rigctl.config import units
 from rigctl.config.units import Units
-from rigctl.config.wording import number_meant, quantity_meant
 from rigctl.flaws import flaw_of
+from rigctl.wording import number_meant, quantity_meant
 from tests.golden import Golden
 from tests.profiles import slow_beyond
 

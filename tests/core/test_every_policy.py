@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.config.shape import options_model
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
@@ -32,6 +31,7 @@ from rigctl.core.policies.published.sadcbo import Sadcbo
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from rigctl.core.policies.random_search import RandomSearch
 from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.options import options_model
 from tests.profiles import share, slow_beyond
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
-from rigctl.bench.asking.options import build_policy, check_policy, merged_model, model_overrides, policy_spec
+from rigctl.bench.asking.options import build, build_policy, merged_model, model_overrides, policy_spec
 from rigctl.bench.cell import Cell, PolicySpec, must_be_one_of
 from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check, entry_of
 from rigctl.bench.problems.functions import DATA_FILES
@@ -21,10 +21,7 @@ from rigctl.bench.problems.problem import BenchProblem
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.policy import mistakes_of
 from rigctl.errors import PluginError, UsageError, reason
-from rigctl.flaws import got
-
-PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")
-"""Model options that fixed hyper-parameters cannot do without."""
+from rigctl.flaws import Flaw, got
 
 
 def check_cells(cells: Iterable[Cell], where: str) -> None:
@@ -42,8 +39,6 @@ def check_cells(cells: Iterable[Cell], where: str) -> None:
     with _told(where):
         for cell in problems.values():
             check(cell)
-        for cell in {repr(c.policy): c for c in kept}.values():
-            check_policy(cell.policy)
     for key, one in problems.items():
         with _told(f"{where}: problem {one.problem}"):
             outline = _outline(one)
@@ -76,14 +71,10 @@ def _check_fit(outline: BenchProblem, cell: Cell) -> None:
     policy = build_policy(spec, outline.options.get(spec.policy))
     problem = outline.problem(cell.budget, model_overrides(spec))
     model, d = problem.model, problem.space.dimension
-    missing = [name for name in PINNED if getattr(model, name) is None] if model.hyperparameters == "fixed" else []
-    allowed = "must be a number where hyperparameters are fixed"
-    wrong = [str(got(None, allowed, where=f"model.{name}")) for name in missing]
+    wrong = [str(Flaw(clash.lead, clash.allowed, where=f"model.{clash.key}")) for clash in model.clashes()]
     if model.lengthscales is not None and len(model.lengthscales) != d:
-        given = got(
-            len(model.lengthscales), f"must be {d}: one per variable", where="model.lengthscales", lead=" of them"
-        )
-        wrong.append(str(given))
+        allowed = f"must be {d}: one per variable"
+        wrong.append(str(got(len(model.lengthscales), allowed, where="model.lengthscales", lead=" of them")))
     for key, what in mistakes_of(policy, problem):
         # the keys are a configuration's; in a grid, outcomes come with the problem
         more = f"; problems that have some: {', '.join(MULTI_OUTCOME)}" if key == "further_outcomes" else ""
@@ -95,17 +86,15 @@ def _check_fit(outline: BenchProblem, cell: Cell) -> None:
 VARIANCES = (0.04,)
 SEEDS = 10
 PLURALS = {
-    "problems": "problem",
-    "variances": "variance",
-    "policies": "policy",
-    "seed": "seeds",
+    "problem": "problems",
     "cost": "costs",
-    "rhos": "rho",
+    "variance": "variances",
+    "policy": "policies",
+    "seed": "seeds",
+    "rho": "rhos",
 }
-KEYS = ("problem", "costs", "variance", "policy", "seeds", "budget", "model", "rho", "reading_sd")
-
-NUMBERS = "a number or a list of numbers"
-ONE_BUDGET = "one number; for more budgets give more grids"
+"""Keys of a file in the singular: one value may stand there, or a list."""
+KEYS = (*PLURALS.values(), "budget", "model", "reading_sd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,53 +253,25 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
     Raises:
         UsageError: a key is unknown or missing, or a value is of the wrong kind.
     """
-    content = {PLURALS.get(str(key), str(key)): value for key, value in given.items()}
-    if len(content) < len(given):
+    content = {PLURALS.get(str(key), str(key)): value for key, value in given.items() if value is not None}
+    if len(content) < sum(value is not None for value in given.values()):
         raise UsageError(got(", ".join(map(str, given)), "must name each key once, singular or plural", where=where))
     for key in content:
         must_be_one_of(key, KEYS, f"{where}: key")
-    for key in ("problem", "policy"):
-        if key not in content:
-            raise UsageError(f"{where}: {key} is missing")
-    costs, variance, budget = content.get("costs"), content.get("variance", list(VARIANCES)), content.get("budget")
-    model = {} if content.get("model") is None else content["model"]
-    if not isinstance(model, Mapping):
-        raise UsageError(got(model, "must be a mapping of model options", where=f"{where}: model"))
-    return Block(
-        problems=_texts(content["problem"], f"{where}: problem"),
-        policies=tuple(policy_spec(v, f"{where}: policy") for v in _listed(content["policy"])),
-        budget=None if budget is None else _number(budget, f"{where}: budget", ONE_BUDGET),
-        costs=None if costs is None else _texts(costs, f"{where}: costs"),
-        variances=tuple(_number(v, f"{where}: variance", NUMBERS) for v in _listed(variance)),
-        seeds=_seeds(content.get("seeds", SEEDS), f"{where}: seeds"),
-        rhos=tuple(None if v is None else _number(v, f"{where}: rho", NUMBERS) for v in _listed(content.get("rho"))),
-        reading_sd=_number(content.get("reading_sd", 0.0), f"{where}: reading_sd", "a number"),
-        model=dict(model),
-        where=where,
-    )
+    if isinstance(content.get("seeds"), int) and content["seeds"] is not True:  # how many
+        content["seeds"] = list(range(content["seeds"]))
+    for key in content.keys() & PLURALS.values():
+        content[key] = list(content[key]) if isinstance(content[key], list | tuple) else [content[key]]
+    for key in content.keys() & {"variances", "rhos"}:
+        content[key] = list(map(_number, content[key]))
+    content["budget"] = _number(content.get("budget"))
+    content["policies"] = [asdict(policy_spec(one, f"{where}: policy")) for one in content.get("policies", ())]
+    block: Block = build(Block, {**content, "where": where}, f"{where}: ")
+    return block
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _texts(value: Any, where: str) -> tuple[str, ...]:
-    for name in _listed(value):
-        if not isinstance(name, str):
-            raise UsageError(got(name, "must be a name or a list of names", where=where))
-    return tuple(_listed(value))
-
-
-def _number(value: Any, where: str, allowed: str) -> float:
-    if isinstance(value, int | float | str) and not isinstance(value, bool):
-        with suppress(ValueError, OverflowError):
-            return float(value)  # from text too: to YAML 1.1, `1e3` is text
-    raise UsageError(got(value, f"must be {allowed}", where=where))
-
-
-def _seeds(value: Any, where: str) -> tuple[int, ...]:
-    if any(isinstance(v, bool) or not isinstance(v, int) for v in _listed(value)):
-        raise UsageError(got(value, "must be how many, or a list of whole numbers", where=where))
-    if isinstance(value, int) and value < 1:
-        raise UsageError(got(value, "must be at least 1, or a list of seeds", where=where))
-    return tuple(range(value) if isinstance(value, int) else value)
+def _number(value: Any) -> Any:
+    """Return a number for text that is one: `1e3`, to YAML 1.1."""
+    with suppress(ValueError):
+        return float(value) if isinstance(value, str) else value
+    return value

@@ -259,10 +259,10 @@ def paper_of(name: str) -> Paper:
     must_be_one_of(name, PAPERS, "paper")
     content: dict[str, Any] = yaml.safe_load(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"))
     return Paper(
-        budgets=tuple(build(Budget, b, f"paper {name}: budget") for b in content["budgets"]),
+        budgets=tuple(build(Budget, b, f"paper {name}: budget ") for b in content["budgets"]),
         grids=tuple(block_of(b, f"paper {name}: grid {i}") for i, b in enumerate(content["grids"], 1)),
         quick=tuple(block_of(b, f"paper {name}: quick {i}") for i, b in enumerate(content["quick"], 1)),
-        claims=tuple(build(Claim, c, f"paper {name}: claim {c.get('id')}") for c in content["claims"]),
+        claims=tuple(build(Claim, c, f"paper {name}: claim {c.get('id')}: ") for c in content["claims"]),
     )
 
 

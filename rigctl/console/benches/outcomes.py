@@ -19,7 +19,6 @@ from rigctl.campaign.trial import State
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
-from rigctl.config.wording import number_meant
 from rigctl.console.assemble import open_campaign, perform
 from rigctl.console.benches.by_hand import ManualRow, by_name, doubts
 from rigctl.console.options import AmendFlags, TableFlags
@@ -33,6 +32,7 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.text import set_label, told_utc
+from rigctl.wording import number_meant
 
 FAR: Final = 6.0
 """Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""

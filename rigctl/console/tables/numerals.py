@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from rigctl.config.wording import number_meant
 from rigctl.console.options import Decimals
 from rigctl.flaws import got
+from rigctl.wording import number_meant
 
 EMPTY: Final = frozenset({"", "-", "–", "—", "?", "na", "n/a", "#n/a", "#nv", "nan", "null", "none", "nil"})
 """How people write that there is nothing; in small letters."""
