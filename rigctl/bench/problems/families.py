@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.bench.problems import functions
 from rigctl.bench.problems.functions import Objective, alone, in_parts, of_waves
-from rigctl.bench.problems.terms import curve_terms
+from rigctl.bench.problems.terms import Factor, curve_terms
 from rigctl.core.experiment.arrays import FloatArray
 
 FEATURES = 512
@@ -23,8 +23,6 @@ FEATURES = 512
 SHARP = 0.02
 """Width of the edge of a step or plateau, unit cube."""
 Rng = np.random.Generator
-Curves = Callable[[int, FloatArray], FloatArray]
-"""(variable, x (n,), unit cube) -> its factor of every term, (n, J)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def _edge(x: FloatArray) -> FloatArray:
     return np.asarray(0.5 + 0.5 * np.tanh(x / SHARP))
 
 
-def of_curves(dimension: int, weights: FloatArray, curves: Curves, width: float) -> Objective:
+def of_curves(dimension: int, weights: FloatArray, curves: Factor, width: float) -> Objective:
     """Return the sum of products of curves, which have no feature narrower than `width`."""
 
     def f(x: FloatArray) -> FloatArray:

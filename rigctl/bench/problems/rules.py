@@ -12,14 +12,14 @@ How variables that are left alone go on from what they read before a trial: each
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 
 import numpy as np
 
 from rigctl.bench.problems.functions import Objective
-from rigctl.bench.problems.terms import Terms
+from rigctl.bench.problems.terms import Factor, Partial
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.bounds.grid import sobol
 from rigctl.core.experiment.arrays import FloatArray
@@ -107,15 +107,22 @@ class RuleTruth:
             masks[row, list(members)] = 1.0
         most, settings = np.empty((count, len(masks))), np.full((count, len(masks), d), 0.5)
         effective = [[v for v in members if v < objective.dimension] for members in control_sets]
-        grid = _Grid.of(objective)
+        terms = objective.terms()
+        on_axes = tuple(replace(kind, factor=_kept(kind.factor)) for kind in terms)
         for n, b in enumerate(before):
-            expected = grid.expected(marginals, nature, b)
+            expected = _expected(objective, marginals, nature, b)
             for i, members in enumerate(effective):
                 if len(members) == objective.dimension or nature.rho == 0.0:
                     most[n, i], at = truth.best[i].value, truth.best[i].setting
                     settings[n, i, list(control_sets[i])] = at
-                else:
-                    most[n, i], settings[n, i, members] = grid.best(members, expected)
+                    continue
+                free = [v for v in range(objective.dimension) if v not in members]
+                weights = tuple(
+                    reduce(mul, (each[v] for v in free), kind.weights)
+                    for each, kind in zip(expected, terms, strict=True)
+                )
+                partial = Partial(on_axes, tuple(members), weights, objective.constant)
+                most[n, i], settings[n, i, members] = _highest(partial)
         return cls(objective, masks, before, readings, nodes, most, settings)
 
     @property
@@ -138,54 +145,38 @@ class RuleTruth:
         return float(self.objective(x.reshape(-1, x.shape[-1])[:, :d]).mean())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Grid:
-    """Hold every term's factors on the axes, computed once for all readings."""
+def _kept(factor: Factor) -> Factor:
+    """Return the same factors, those on an axis computed once for all readings."""
+    known: dict[tuple[int, int], FloatArray] = {}
 
-    objective: Objective
-    terms: tuple[Terms, ...]
-    factors: dict[tuple[int, int, int], FloatArray]
-    """(kind of terms, variable, points per axis) -> (points, J)."""
+    def kept(variable: int, axis: FloatArray) -> FloatArray:
+        key = variable, len(axis)
+        if key not in known:
+            known[key] = factor(variable, axis)
+        return known[key]
 
-    @classmethod
-    def of(cls, objective: Objective) -> _Grid:
-        return cls(objective, objective.terms(), {})
-
-    def expected(self, marginals: Sequence[Marginal], nature: Nature, before: FloatArray) -> list[list[FloatArray]]:
-        """Return E[phi_jl(X_l)] given the values before, by kind of terms and variable, (J,) each."""
-        d = self.objective.dimension
-        if nature.rho == 1.0:
-            return [[kind.factor(v, before[v : v + 1])[0] for v in range(d)] for kind in self.terms]
-        given = nature.given(marginals, before)
-        closed = [m for m in given if isinstance(m, Uniform | TruncatedNormal)]
-        if len(closed) < len(given):
-            raise TypeError("rules: got a marginal without a closed form, need truncated normals")
-        return [[kind.expected(v, closed[v]) for v in range(d)] for kind in self.terms]
-
-    def best(self, members: Sequence[int], expected: list[list[FloatArray]]) -> tuple[float, FloatArray]:
-        """Return value and place (k,) of the highest point of a grid, moved to the top of a parabola through it."""
-        k, d = len(members), self.objective.dimension
-        free = [v for v in range(d) if v not in members]
-        many = sum(len(kind.weights) for kind in self.terms) > MANY_TERMS
-        axis = np.linspace(0.0, 1.0, AXIS.get(k, 2) // (1 + many) + many)
-        values = np.full((len(axis),) * k, self.objective.constant)
-        for number, kind in enumerate(self.terms):
-            left = reduce(mul, (expected[number][v] for v in free), kind.weights)[None, :]
-            for variable in members[:-1]:
-                left = (left[:, None, :] * self._factor(number, variable, axis)[None]).reshape(-1, len(kind.weights))
-            left = left @ self._factor(number, members[-1], axis).T if k else left.sum()
-            values += np.real(left).reshape(values.shape)
-        return _top(values, axis)
-
-    def _factor(self, number: int, variable: int, axis: FloatArray) -> FloatArray:
-        key = (number, variable, len(axis))
-        if key not in self.factors:
-            self.factors[key] = self.terms[number].factor(variable, axis)
-        return self.factors[key]
+    return kept
 
 
-def _top(values: FloatArray, axis: FloatArray) -> tuple[float, FloatArray]:
-    """Return the highest value of a grid, and its place (k,), by parabolas through it and its neighbours."""
+def _expected(
+    objective: Objective, marginals: Sequence[Marginal], nature: Nature, before: FloatArray
+) -> list[list[FloatArray]]:
+    """Return E[phi_jl(X_l)] given the values before, by kind of terms and variable, (J,) each."""
+    terms, d = objective.terms(), objective.dimension
+    if nature.rho == 1.0:
+        return [[kind.factor(v, before[v : v + 1])[0] for v in range(d)] for kind in terms]
+    given = nature.given(marginals, before)
+    closed = [m for m in given if isinstance(m, Uniform | TruncatedNormal)]
+    if len(closed) < len(given):
+        raise TypeError("rules: got a marginal without a closed form, need truncated normals")
+    return [[kind.expected(v, closed[v]) for v in range(d)] for kind in terms]
+
+
+def _highest(partial: Partial) -> tuple[float, FloatArray]:
+    """Return the highest value on a grid, and its place (k,), by parabolas through it and its neighbours."""
+    k, many = len(partial.variables), sum(map(len, partial.weights)) > MANY_TERMS
+    axis = np.linspace(0.0, 1.0, AXIS.get(k, 2) // (1 + many) + many)
+    values = partial.on_grid([axis] * k)
     at = np.unravel_index(int(values.argmax()), values.shape)
     top, place = float(values[at]), np.array([axis[i] for i in at])
     highest = top

@@ -17,6 +17,9 @@ import numpy as np
 from rigctl.core.experiment.arrays import FloatArray, blocks
 from rigctl.core.experiment.kernels import Kernel1D, SquaredExponential
 
+Factor = Callable[[int, FloatArray], FloatArray]
+"""(variable l, x (n,), unit cube) -> phi_jl(x) of every term, (n, J)."""
+
 
 class Natural(Protocol):
     """How an uncontrolled variable of a bench problem varies: a marginal with a quadrature rule."""
@@ -36,8 +39,7 @@ class Terms:
 
     weights: FloatArray
     """(J,)."""
-    factor: Callable[[int, FloatArray], FloatArray]
-    """(variable l, x (n,), unit cube) -> phi_jl(x) of every term, (n, J)."""
+    factor: Factor
     expected: Callable[[int, Natural], FloatArray]
     """(variable l, its marginal) -> E[phi_jl(X)] of every term, (J,)."""
     summed: Callable[[FloatArray, Sequence[int], FloatArray], FloatArray] | None = None
@@ -96,7 +98,7 @@ def wave_terms(weights: FloatArray, frequencies: FloatArray) -> Terms:
     return Terms(weights, factor, expected, summed)
 
 
-def curve_terms(weights: FloatArray, curves: Callable[[int, FloatArray], FloatArray], width: float) -> Terms:
+def curve_terms(weights: FloatArray, curves: Factor, width: float) -> Terms:
     """Return factors that are any smooth curves, none with a feature narrower than `width`; expected by quadrature."""
 
     def expected(variable: int, marginal: Natural) -> FloatArray:
