@@ -5,8 +5,9 @@ With it goes a memo: work left over from one decision that can save time in the 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -95,6 +96,15 @@ class Observation:
     """Whether its outcome is still to come: `x` and `cost` are known, `y` is None."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Hold what is known of trials whose observations are not kept."""
+
+    trials: int = 0
+    spent: Micros = 0
+    uncharged: int = 0
+
+
 @dataclass(frozen=True)
 class History:
     """Hold all charged trials, in order. Arrays are read-only: they are computed once and shared."""
@@ -104,17 +114,12 @@ class History:
     """Handed on by `append`; saves time, decides nothing."""
     corrections: int = field(default=0, repr=False, compare=False)
     """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
-    before: int = field(default=0, repr=False)
-    """Trials before the first of these, known by their sums alone: more than 0 in an `end_of` another."""
+    earlier: Sums = field(default_factory=Sums, repr=False)
+    """Of trials before the first of these; there are some in an `end_of` another."""
 
     def append(self, observation: Observation) -> History:
-        """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
-        longer = History((*self.observations, observation), self.memo, self.corrections, self.before)
-        # where a cached_property keeps its value; a frozen dataclass without slots allows it
-        vars(longer)["_sums"] = self._sums.extended((observation,))
-        if "_tables" in vars(self):  # whoever asks for sums alone, as a campaign's loop does, need not keep tables
-            vars(longer)["_tables"] = self._tables.extended((observation,))
-        return longer
+        """Return a longer history; this one stays as it is."""
+        return replace(self, observations=(*self.observations, observation))
 
     @classmethod
     def of(cls, observations: Iterable[Observation], memo: Memo | None = None, corrections: int = 0) -> History:
@@ -124,70 +129,84 @@ class History:
     def __len__(self) -> int:
         return self.before + len(self.observations)
 
-    @cached_property
-    def _sums(self) -> _Sums:
-        return _Sums().extended(self.observations)
-
-    @cached_property
-    def _tables(self) -> _Tables:
-        if self.before:
-            raise AssertionError(f"unreachable: {self.before} of {len(self)} trials are known by their sums alone")
-        return _Tables().extended(self.observations)
+    @property
+    def before(self) -> int:
+        """Return how many trials are known by their sums alone."""
+        return self.earlier.trials
 
     @property
+    def _all(self) -> tuple[Observation, ...]:
+        if self.before:
+            raise AssertionError(f"unreachable: {self.before} of {len(self)} trials are known by their sums alone")
+        return self.observations
+
+    @cached_property
     def complete(self) -> tuple[Observation, ...]:
         """Return the observations a model can learn from: measured inputs and an outcome."""
-        return self._tables.complete
+        return tuple(o for o in self._all if o.x is not None and o.y is not None)
 
     @property
     def awaited(self) -> FloatArray:
         """Return the inputs of the observations whose outcome is still to come, (k, d), unit cube; (0, 0): none is."""
-        rows = [o.x for o in under_way(self)]
-        return np.array(rows, dtype=float) if rows else np.empty((0, 0))
+        return _table([o.x or () for o in under_way(self)], 0)
 
-    @property
+    @cached_property
     def x(self) -> FloatArray:
         """Return the inputs of the complete observations, (n, d), unit cube."""
-        return self._tables.x
+        return _table([o.x or () for o in self.complete], 0)
 
     @property
     def y(self) -> FloatArray:
         """Return the outcomes of the complete observations, (n,), own units."""
-        return self._tables.y
+        return self.outcomes[:, 0]
 
-    @property
+    @cached_property
     def outcomes(self) -> FloatArray:
         """Return first and further outcomes of the complete observations, (n, K), own units.
 
         NaN where an observation has fewer of them than another.
         """
-        return self._tables.outcomes
+        return _table([(o.y, *o.further) for o in self.complete if o.y is not None], 1)
 
-    @property
+    @cached_property
     def spent(self) -> Micros:
         """Return the sum of all costs that were charged, exact; failed and lost trials count."""
-        return self._sums.spent
+        return self.earlier.spent + sum(o.cost for o in self.observations if o.charged)
 
-    @property
+    @cached_property
     def uncharged(self) -> int:
         """Return how many trials are from before the campaign, or of production."""
-        return self._sums.uncharged
+        return self.earlier.uncharged + sum(not o.charged for o in self.observations)
 
-    @property
+    @cached_property
     def noise(self) -> FloatArray | None:
         """Return the noise of the complete observations' outcomes, (n, 2); None where all are alike.
 
         Its sd in own units, NaN where it is not known, and then its factor over what the model believes.
         """
-        return self._tables.noise
+        if all(o.noise_sd is None and o.noise_factor == 1.0 for o in self.complete):
+            return None
+        return _table([(np.nan if o.noise_sd is None else o.noise_sd, o.noise_factor) for o in self.complete], 2)
+
+    @cached_property
+    def _costs(self) -> Mapping[int, FloatArray]:
+        known: dict[int, list[float]] = {}
+        for o in self._all:
+            if o.cost_known:
+                known.setdefault(o.control_set, []).append(to_units(o.cost))
+        return {control_set: _read_only(np.array(costs)) for control_set, costs in known.items()}
+
+    @cached_property
+    def _trials(self) -> Counter[int]:
+        return Counter(o.control_set for o in self._all)
 
     def costs(self, control_set: int) -> FloatArray:
         """Return every known cost this control set has had, (T_i,), currency units."""
-        return self._tables.costs.get(control_set, np.empty(0))
+        return self._costs.get(control_set, np.empty(0))
 
     def trials_of(self, control_set: int) -> int:
         """Return how many charged trials this control set has had, T_i."""
-        return self._tables.trials.get(control_set, 0)
+        return self._trials[control_set]
 
 
 def under_way(history: History) -> tuple[Observation, ...]:
@@ -201,9 +220,9 @@ def end_of(history: History, count: int) -> History:
     No policy can be asked about it. Whoever needs the others reads them where they are written.
     """
     last = history.observations[-count:]
-    shorter = History(last, Memo(), history.corrections, len(history) - len(last))
-    vars(shorter)["_sums"] = history._sums  # noqa: SLF001 - its own
-    return shorter
+    own = History(last)
+    earlier = Sums(len(history) - len(last), history.spent - own.spent, history.uncharged - own.uncharged)
+    return replace(own, corrections=history.corrections, earlier=earlier)
 
 
 def _read_only(array: FloatArray) -> FloatArray:
@@ -211,68 +230,8 @@ def _read_only(array: FloatArray) -> FloatArray:
     return array
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Hold what of a history is a number, however long it is."""
-
-    spent: Micros = 0
-    uncharged: int = 0
-
-    def extended(self, observations: tuple[Observation, ...]) -> _Sums:
-        spent = sum(o.cost for o in observations if o.charged)
-        return _Sums(self.spent + spent, self.uncharged + sum(not o.charged for o in observations))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Tables:
-    """Hold what a history is asked for again and again; see its properties of the same names."""
-
-    complete: tuple[Observation, ...] = ()
-    x: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 0))))
-    outcomes: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 1))))
-    costs: Mapping[int, FloatArray] = field(default_factory=dict)
-    trials: Mapping[int, int] = field(default_factory=dict)
-    noise: FloatArray | None = None
-
-    @property
-    def y(self) -> FloatArray:
-        """Return a view, read-only as what it is a view of."""
-        return self.outcomes[:, 0]
-
-    def extended(self, observations: tuple[Observation, ...]) -> _Tables:
-        fresh = tuple(o for o in observations if o.x is not None and o.y is not None)
-        trials = dict(self.trials)
-        known: dict[int, list[float]] = {}
-        for o in observations:
-            trials[o.control_set] = trials.get(o.control_set, 0) + 1
-            if o.cost_known:
-                known.setdefault(o.control_set, []).append(to_units(o.cost))
-        added = {i: _read_only(np.append(self.costs.get(i, np.empty(0)), new)) for i, new in known.items()}
-        return _Tables(
-            complete=self.complete + fresh,
-            x=_below(self.x, [o.x for o in fresh if o.x is not None]),
-            outcomes=_below(self.outcomes, [(o.y, *o.further) for o in fresh if o.y is not None]),
-            costs={**self.costs, **added},
-            trials=trials,
-            noise=self._noise(fresh),
-        )
-
-    def _noise(self, fresh: tuple[Observation, ...]) -> FloatArray | None:
-        alike = all(o.noise_sd is None and o.noise_factor == 1.0 for o in fresh)
-        if self.noise is None and alike:
-            return None
-        before = np.tile([np.nan, 1.0], (len(self.complete), 1)) if self.noise is None else self.noise
-        rows = [(np.nan if o.noise_sd is None else o.noise_sd, o.noise_factor) for o in fresh]
-        return _read_only(np.concatenate([before, np.reshape(rows, (len(rows), 2))]))
-
-
-def _below(table: FloatArray, rows: list[tuple[float, ...]]) -> FloatArray:
-    """Add rows to the table; NaN fills what is missing of the widest."""
-    if not rows:
-        return table
-    width = max(table.shape[1] if len(table) else 0, *(len(row) for row in rows))
-    out = np.full((len(table) + len(rows), width), np.nan)
-    out[: len(table), : table.shape[1]] = table if len(table) else 0.0
-    for i, row in enumerate(rows, start=len(table)):
-        out[i, : len(row)] = row
-    return _read_only(out)
+def _table(rows: Sequence[tuple[float, ...]], least: int) -> FloatArray:
+    """Return the rows as a table, NaN where one is shorter than the widest; without rows it has `least` columns."""
+    width = max(map(len, rows), default=least)
+    filled = [(*row, *(np.nan,) * (width - len(row))) for row in rows]
+    return _read_only(np.array(filled, dtype=float).reshape(len(rows), width))
