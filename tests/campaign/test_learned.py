@@ -14,7 +14,7 @@ from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_known
-from rigctl.core.gp.searching import Sought
+from rigctl.core.gp.priors import LogPosterior
 
 
 @pytest.fixture
@@ -31,13 +31,13 @@ def rows(n=20):
 @pytest.fixture
 def fits(monkeypatch):
     """How many outcomes hyper-parameters were learned from, each time they were."""
-    counted, of = [], Sought.of
+    counted, of = [], LogPosterior.of
 
     def counting(x, *rest, **options):
         counted.append(len(x))
         return of(x, *rest, **options)
 
-    monkeypatch.setattr(Sought, "of", counting)
+    monkeypatch.setattr(LogPosterior, "of", counting)
     return counted
 
 

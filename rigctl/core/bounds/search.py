@@ -18,7 +18,7 @@ import numpy as np
 from rigctl.core.bounds.ascent import FEW, climb_on_grid, snapped
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
-from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray, thinned
 from rigctl.core.experiment.space import Space
 
 APART = 0.5
@@ -258,8 +258,7 @@ def _worth_ranking(e: Expectations) -> FloatArray:
         return x
     fitted = e.posterior.covariance(x) @ alpha
     best = np.argsort(-fitted, kind="stable")[:DATA_RANKED]
-    spread = np.linspace(0, len(x) - 1, DATA_RANKED).round().astype(int)
-    return np.asarray(x[np.union1d(best, spread)])
+    return np.asarray(x[np.union1d(best, thinned(len(x), DATA_RANKED))])
 
 
 def _by_set(sets: IntArray, kept: BoolArray) -> IntArray:

@@ -21,7 +21,7 @@ import numpy as np
 from rigctl.core.costs.beliefs import FARTHEST as DEARER
 from rigctl.core.costs.beliefs import TAIL, CostBelief, CostSpread, believe
 from rigctl.core.costs.changeovers import without
-from rigctl.core.experiment.arrays import FloatArray
+from rigctl.core.experiment.arrays import FloatArray, thinned
 from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.money import Micros, to_micros, to_units
 from rigctl.core.experiment.problem import CostField, ModelOptions, Problem
@@ -135,7 +135,7 @@ def cost_process(
         return None
     step, options = _step(costs, k), OPTIONS.over(levels)
     learned, floor = _learned(settings[:step], costs[:step], memo or Memo(), options)
-    rows = _thinned(n, MOST_ROWS)
+    rows = thinned(n, MOST_ROWS)
     posterior = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options, learned, refit=False)
     return CostProcess(posterior, log(FARTHEST * costs.max()))
 
@@ -156,14 +156,10 @@ def _learned(
     if known is not None and np.array_equal(known[0], settings) and np.array_equal(known[1], costs):
         return known[2], known[3]
     floor = max(LEAST, FREE_SHARE * float(costs.mean()))
-    rows = _thinned(len(costs), MOST_LEARNED)
+    rows = thinned(len(costs), MOST_LEARNED)
     learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), options, light=True).hyperparameters
     memo.keep("cost process", (settings, costs, learned, floor))
     return learned, floor
-
-
-def _thinned(n: int, most: int) -> FloatArray:
-    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,11 +15,12 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import Memo
+from rigctl.core.experiment.marginals.drift import Change
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters, Term
-from rigctl.core.gp.noticing import OutcomeRecord, Suspicion, cholesky, differences, noticed
-from rigctl.core.gp.surrogate import JITTERS, Posterior, fit
+from rigctl.core.gp.noticing import OutcomeRecord, cholesky, differences, noticed
+from rigctl.core.gp.surrogate import Posterior, fit, steadied
 
 WORTH = 3.0
 """What a term must add to the log marginal likelihood for each of its parameters (twice that is a chi^2 of 6)."""
@@ -35,7 +36,7 @@ WANDERS = (0.03, 0.1, 0.3)
 """Rise per trial, in standard deviations of all outcomes."""
 
 
-def answered(record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], found: Suspicion) -> tuple[Term, ...]:
+def answered(record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, ...], found: Change) -> tuple[Term, ...]:
     """Return what explains a suspicion best: the terms known and another, or another instead of them."""
     rows = record.thinned()
     fresh = list(_fresh(record, h, found))
@@ -53,7 +54,7 @@ def reconsidered(record: OutcomeRecord, h: Hyperparameters, terms: tuple[Term, .
     first, last = min(t.since for t in terms), terms[-1]
     begins = int(np.searchsorted(record.times, last.since))
     end = int(np.searchsorted(record.times, last.noticed))
-    found = Suspicion(min(begins, len(record.y) - 1), min(end, len(record.y) - 1))
+    found = Change(min(begins, len(record.y) - 1), min(end, len(record.y) - 1))
     candidates = [terms, ()]
     for k, term in enumerate(terms):
         others = (*terms[:k], *terms[k + 1 :])
@@ -73,7 +74,7 @@ def asked_for(record: OutcomeRecord, h: Hyperparameters) -> tuple[Term, ...]:
     last = len(record.y) - 1
     if last < ASKED_FROM:
         return ()
-    found = Suspicion(last, last)
+    found = Change(last, last)
     rows = record.thinned()
     fresh = [(t,) for t in _fresh(record, h, found) if t.kind != "step"]
     best = _best(rows, h, [(), *fresh])
@@ -92,7 +93,7 @@ def evidence(
     return float(-0.5 * errors @ errors - np.log(L.diagonal()).sum() - 0.5 * len(errors) * np.log(2 * np.pi))
 
 
-def _fresh(record: OutcomeRecord, h: Hyperparameters, found: Suspicion) -> Iterator[Term]:
+def _fresh(record: OutcomeRecord, h: Hyperparameters, found: Change) -> Iterator[Term]:
     """Propose single terms for a change that may have begun there."""
     times, size = record.times, h.y_scale
     since, at = int(times[found.begins]), int(times[found.noticed])
@@ -237,14 +238,13 @@ def condition(
         return replace(brought, hyperparameters=h, notes=(*notes, *brought.notes))
     signal = record.signal(h)
     scatter = record.scatter(h, h.ageing, signal)
-    for share in (*JITTERS, 1.0):
-        jitter = share * h.signal_variance
+
+    def factors(jitter: float) -> tuple[FloatArray, FloatArray] | None:
         wide = scatter + jitter * np.eye(len(scatter))
         L, A = cholesky(signal + wide), cholesky(wide)
-        if L is not None and A is not None:
-            break
-    else:
-        raise AssertionError("unreachable: noise as large as the signal")
+        return None if L is None or A is None else (L, A)
+
+    (L, A), jitter = steadied(h, factors)
     alpha = solve(L, solve(L, record.residual(h)[None, :]), transposed=True)[0]
     return Posterior(h, record.x, L, alpha, jitter, notes, uncertainty=(A, np.eye(len(A))))
 

@@ -45,19 +45,13 @@ SMALLEST = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Base:
-    """Hold the trials up to the last choice of U, until the next. n trials, m inducing inputs; standardised."""
+class Sums:
+    """Hold what the posterior is made of: sums over all trials. n trials, m inducing inputs; standardised."""
 
-    x: FloatArray
-    """(n, d), unit cube."""
-    residual: FloatArray
-    """(n,), outcomes less the prior mean."""
     points: FloatArray
     """U, (m, d), unit cube."""
     R: FloatArray
     """(m, m), lower: Kuu = R R'."""
-    V: FloatArray
-    """(m, n), R^-1 Kuf."""
     square: FloatArray
     """(m, m), V V'."""
     projected: FloatArray
@@ -66,6 +60,19 @@ class Base:
     """(m,), which trials U are."""
     unexplained: FloatArray
     """(n,), what U leaves of the prior variance at each trial: nothing where it is one of U."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Base:
+    """Hold the trials up to the last choice of U, until the next."""
+
+    x: FloatArray
+    """(n, d), unit cube."""
+    residual: FloatArray
+    """(n,), outcomes less the prior mean."""
+    V: FloatArray
+    """(m, n), R^-1 Kuf."""
+    sums: Sums
     roots: FloatArray | None = None
     """(n,), sqrt(lam / each trial's own noise variance): so much V and the residual count in the sums; None: all 1."""
 
@@ -150,7 +157,7 @@ def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, ro
     R = np.ascontiguousarray(V[:, picks].T)
     counted = _counted(V, roots)
     square, projected = counted @ counted.T, counted @ _counted(residual, roots)
-    return Base(x, residual, x[picks], R, V, square, projected, picks, left, roots)
+    return Base(x, residual, V, Sums(x[picks], R, square, projected, picks, left), roots)
 
 
 def _pivoted(
@@ -192,26 +199,14 @@ def _pivoted(
     return picks[:count], V[:count], np.maximum(left, 0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
-    """Sum over all trials; names are as in `Base`."""
-
-    points: FloatArray
-    R: FloatArray
-    square: FloatArray
-    projected: FloatArray
-    picks: IntArray
-    unexplained: FloatArray
-
-
-def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters, roots: FloatArray | None) -> _Sums:
+def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters, roots: FloatArray | None) -> Sums:
     """Add the trials since the choice, which join U if U does not explain them."""
-    old = len(base.x)
+    old, known = len(base.x), base.sums
     if old == len(x):
-        return _Sums(base.points, base.R, base.square, base.projected, base.picks, base.unexplained)
+        return known
     s2, kernel = h.signal_variance, h.product_kernel
     tail, tail_residual = x[old:], residual[old:]
-    top = solve(base.R, s2 * kernel.matrix(tail, base.points)).T
+    top = solve(known.R, s2 * kernel.matrix(tail, known.points)).T
     unexplained = s2 * kernel.matrix(tail, tail) - top.T @ top
     diagonal = s2 - np.einsum("ij,ij->j", top, top)
     picks, bottom, left = _pivoted(
@@ -227,14 +222,14 @@ def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameter
     before, V = _counted(before, base.roots), _counted(base.V, base.roots)
     tail_residual, earlier = _counted(tail_residual, tail_roots), _counted(base.residual, base.roots)
     mixed = before @ V.T + bottom @ top.T
-    square = np.block([[base.square + top @ top.T, mixed.T], [mixed, before @ before.T + bottom @ bottom.T]])
-    R = np.block([[base.R, np.zeros((len(base.R), len(picks)))], [across, corner]])
-    projected = [base.projected + top @ tail_residual, before @ earlier + bottom @ tail_residual]
-    points, chosen = np.concatenate([base.points, tail[picks]]), np.concatenate([base.picks, old + picks])
-    return _Sums(points, R, square, np.concatenate(projected), chosen, np.concatenate([base.unexplained, left]))
+    square = np.block([[known.square + top @ top.T, mixed.T], [mixed, before @ before.T + bottom @ bottom.T]])
+    R = np.block([[known.R, np.zeros((len(known.R), len(picks)))], [across, corner]])
+    projected = [known.projected + top @ tail_residual, before @ earlier + bottom @ tail_residual]
+    points, chosen = np.concatenate([known.points, tail[picks]]), np.concatenate([known.picks, old + picks])
+    return Sums(points, R, square, np.concatenate(projected), chosen, np.concatenate([known.unexplained, left]))
 
 
-def _posterior(sums: _Sums, base: Base, h: Hyperparameters) -> Reduced:
+def _posterior(sums: Sums, base: Base, h: Hyperparameters) -> Reduced:
     """Return L and alpha, O(m^3)."""
     from scipy.linalg.blas import dtrmm  # noqa: PLC0415 - heavy: not for `rigctl --help`
     from scipy.linalg.lapack import dpotrf, dpotri, dtrtri  # noqa: PLC0415

@@ -10,7 +10,7 @@ noise on the past. Times are trial numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -188,6 +188,15 @@ class Hyperparameters:
     def theta(self) -> FloatArray:
         """Return the logarithms that are learned, (d + 2,), as in `core.gp.priors`."""
         return np.asarray(np.log([self.signal_sd, self.noise_sd, *self.lengthscales]))
+
+    def with_values(self, values: FloatArray) -> Hyperparameters:
+        """Return those that have other values of what is learned, (d + 2,): the exponentials of `theta`."""
+        signal_sd, noise_sd, *lengthscales = (float(v) for v in values)
+        return replace(self, signal_sd=signal_sd, noise_sd=noise_sd, lengthscales=tuple(lengthscales))
+
+    def residual(self, y: FloatArray) -> FloatArray:
+        """Return outcomes (n,), own units, less the prior mean, standardised."""
+        return np.asarray((y - self.y_shift) / self.y_scale - self.mean)
 
     def noise_variances(self, noise: FloatArray) -> FloatArray:
         """Return each observation's noise variance, (n,), standardised; `noise` is (n, 2) as in `History.noise`."""

@@ -21,7 +21,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
 from rigctl.core.gp.hyperparameters import FitFailed
 from rigctl.core.gp.priors import LogLikelihood, LogPosterior, LogPrior
-from rigctl.core.gp.searching import Objective, Sought, box, search
+from rigctl.core.gp.searching import Objective, box, search
 
 
 class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types
@@ -116,15 +116,15 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         return search(objective, self.starts or [theta], bounds)
 
 
-def fitted(sought: Sought) -> FloatArray:
+def fitted(posterior: LogPosterior, starts: Sequence[FloatArray]) -> FloatArray:
     """Return the kernel's values (d + 2,) as scikit-learn fits them.
 
     Raises:
         FitFailed: no start led to a finite optimum.
     """
-    starts, likelihood = sought.starts, sought.posterior.likelihood
+    likelihood = posterior.likelihood
     kernel = ProductCovariance(np.exp(starts[0]), likelihood.kernel, likelihood.levels)
-    model = MapRegressor(kernel, sought.posterior.prior, starts, likelihood.noise)
+    model = MapRegressor(kernel, posterior.prior, starts, likelihood.noise)
     try:
         model.fit(likelihood.x, likelihood.y)
     except np.linalg.LinAlgError as failure:

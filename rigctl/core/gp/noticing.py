@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray, thinned
+from rigctl.core.experiment.marginals.drift import Change
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters, Term, covariance
 
@@ -51,8 +52,7 @@ class OutcomeRecord:
         n = len(self.y)
         if n <= MOST_ROWS:
             return np.arange(n)
-        early = np.linspace(0, n - LAST_ROWS - 1, MOST_ROWS - LAST_ROWS).round().astype(int)
-        return np.concatenate([np.unique(early), np.arange(n - LAST_ROWS, n)])
+        return np.concatenate([thinned(n - LAST_ROWS, MOST_ROWS - LAST_ROWS), np.arange(n - LAST_ROWS, n)])
 
     def of(self, rows: IntArray) -> OutcomeRecord:
         noise = None if self.noise is None else self.noise[rows]
@@ -60,7 +60,7 @@ class OutcomeRecord:
 
     def residual(self, h: Hyperparameters) -> FloatArray:
         """Return the outcomes less the prior mean, (n,), standardised."""
-        return np.asarray((self.y - h.y_shift) / h.y_scale - h.mean)
+        return h.residual(self.y)
 
     def signal(self, h: Hyperparameters) -> FloatArray:
         """Return the prior covariance of the response, (n, n), standardised."""
@@ -129,14 +129,6 @@ LARGEST = 3.0
 """Errors beyond so many standard deviations count as so many: an outlier is not a change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """Say where a change may have begun, and when that was noticed; row numbers."""
-
-    begins: int
-    noticed: int
-
-
 def noticed(
     record: OutcomeRecord,
     h: Hyperparameters,
@@ -145,7 +137,7 @@ def noticed(
     every: bool,
     begin: int = 0,
     factor: FloatArray | None = None,
-) -> Suspicion | None:
+) -> Change | None:
     """Return the first change that the outcomes give away besides the terms known.
 
     Args:
@@ -197,7 +189,7 @@ def still_off(record: OutcomeRecord, h: Hyperparameters) -> bool:
     return bool(abs(newest.sum()) > OFF * np.sqrt(len(newest)))
 
 
-def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | None:
+def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Change | None:
     """Return the first alarm at one of these last rows."""
     errors = np.clip(solve(L, residual[None, :])[0], -LARGEST, LARGEST)
     for end in ends:
@@ -216,5 +208,5 @@ def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | Non
         # as likely up as down: ln cosh(pull) - own, without overflow
         ratios = np.logaddexp(pull, -pull) - np.log(2.0) - own
         if np.logaddexp.reduce(ratios) > THRESHOLD:
-            return Suspicion(low + int(starts[ratios.argmax()]), end)
+            return Change(low + int(starts[ratios.argmax()]), end)
     return None

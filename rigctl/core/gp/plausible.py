@@ -7,14 +7,12 @@ and MacKay (2010) with a Gaussian at the mode, by its curvature, in the place of
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.noticing import OutcomeRecord
-from rigctl.core.gp.priors import LogLikelihood, LogPosterior, PriorName, log_prior
+from rigctl.core.gp.priors import LogPosterior, PriorName
 
 DRAWS = 24
 SKIPPED = 4
@@ -53,16 +51,9 @@ def plausible(
         prior: under which they were learned.
         rng: the same state gives the same draws.
     """
-    rows = np.unique(np.linspace(0, len(record.y) - 1, min(len(record.y), MOST_ROWS)).round().astype(int))
-    noise = None if record.noise is None else record.noise[rows] / (mode.y_scale, 1.0)
-    y = (record.y[rows] - mode.y_shift) / mode.y_scale - mode.mean
-    likelihood = LogLikelihood(record.x[rows], y, mode.kernel, noise, mode.levels)
-    density = LogPosterior(likelihood, log_prior(prior, record.x.shape[1]))
+    density = LogPosterior.of(record.x, record.y, mode, prior, record.noise, most=MOST_ROWS)
     drawn = _drawn(density, mode.theta, _root(density, mode.theta), rng)
-    return tuple(
-        replace(mode, signal_sd=float(signal), noise_sd=float(noise_sd), lengthscales=tuple(map(float, lengthscales)))
-        for signal, noise_sd, *lengthscales in np.exp(drawn)
-    )
+    return tuple(map(mode.with_values, np.exp(drawn)))
 
 
 def _drawn(density: LogPosterior, centre: FloatArray, root: FloatArray, rng: np.random.Generator) -> list[FloatArray]:

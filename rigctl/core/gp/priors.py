@@ -18,8 +18,9 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.experiment.arrays import FloatArray, IntArray
+from rigctl.core.experiment.arrays import FloatArray, IntArray, thinned
 from rigctl.core.experiment.kernels import KernelName, ProductKernel
+from rigctl.core.gp.hyperparameters import Hyperparameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +186,19 @@ class LogPosterior:
 
     likelihood: LogLikelihood
     prior: LogPrior
+
+    @classmethod
+    def of(
+        cls, x: FloatArray, y: FloatArray, h: Hyperparameters, prior: PriorName, noise: FloatArray | None, *, most: int
+    ) -> LogPosterior:
+        """Judge outcomes (n,) at x (n, d), so many at most, evenly spread over time.
+
+        They are in own units, standardised as `h` says, as is their noise, (n, 2) or None as in `History.noise`.
+        """
+        rows = thinned(len(y), most)
+        own = None if noise is None else noise[rows] / (h.y_scale, 1.0)
+        likelihood = LogLikelihood(x[rows], h.residual(y[rows]), h.kernel, own, h.levels)
+        return cls(likelihood, log_prior(prior, x.shape[1]))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Return the logarithm up to a constant, and its gradient; -inf where the covariance does not factorise."""

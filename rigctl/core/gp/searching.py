@@ -8,14 +8,14 @@ fit and 100 MB.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.priors import LogLikelihood, LogPosterior, PriorName, log_prior
+from rigctl.core.gp.priors import LogPosterior
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
@@ -33,64 +33,25 @@ _FAILED = 1e25
 """Stands in for an infinite objective where the covariance does not factorise: the line search backs off from it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sought:
-    """Hold what hyper-parameters are learned from, and where learning begins."""
+def starting_points(initial: Hyperparameters, previous: Hyperparameters | None) -> list[FloatArray]:
+    """Return theta, (d + 2,) each, that are climbed from: a first guess, a rougher one, and the last fit's, if any."""
+    rougher = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
+    limits = np.log(box(len(initial.lengthscales))).T
+    return [np.clip(h.theta, *limits) for h in (initial, rougher, previous) if h is not None]
 
-    posterior: LogPosterior
-    """Of the standardised outcomes, thinned."""
-    starts: Sequence[FloatArray]
-    """theta, (d + 2,) each, that are climbed from."""
-    initial: Hyperparameters
 
-    @classmethod
-    def of(
-        cls,
-        x: FloatArray,
-        y: FloatArray,
-        initial: Hyperparameters,
-        previous: Hyperparameters | None,
-        prior: PriorName = "dimension-scaled",
-        *,
-        noise: FloatArray | None = None,
-    ) -> Sought:
-        """Standardise and thin the data.
+def climbed(posterior: LogPosterior, starts: Sequence[FloatArray]) -> FloatArray:
+    """Return the most likely kernel's values (d + 2,): signal sd, noise sd, lengthscales.
 
-        Args:
-            x: (n, d), unit cube.
-            y: (n,), own units; standardised as `initial` says.
-            initial: a starting point.
-            previous: another, from the last fit.
-            prior: of the hyper-parameters.
-            noise: (n, 2), as in `History.noise`; None: all outcomes are alike.
-        """
-        rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))
-        standardised = (y[rows] - initial.y_shift) / initial.y_scale
-        own = None if noise is None else noise[rows] / (initial.y_scale, 1.0)
-        likelihood = LogLikelihood(x[rows], standardised, initial.kernel, own, initial.levels)
-        shrunk = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
-        limits = np.log(box(x.shape[1])).T
-        starts = [np.clip(np.log(_values(h)), *limits) for h in (initial, shrunk, previous) if h is not None]
-        return cls(LogPosterior(likelihood, log_prior(prior, x.shape[1])), starts, initial)
+    Raises:
+        FitFailed: no start led to a finite optimum.
+    """
 
-    def climbed(self) -> FloatArray:
-        """Return the most likely kernel's values (d + 2,): signal sd, noise sd, lengthscales.
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = posterior.value_and_gradient(theta)
+        return -value, -gradient
 
-        Raises:
-            FitFailed: no start led to a finite optimum.
-        """
-
-        def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-            value, gradient = self.posterior.value_and_gradient(theta)
-            return -value, -gradient
-
-        theta, _ = search(objective, self.starts, np.log(box(len(self.initial.lengthscales))))
-        return np.asarray(np.exp(theta))
-
-    def told(self, values: FloatArray) -> Hyperparameters:
-        """Return the hyper-parameters that have these values (d + 2,)."""
-        signal, noise_sd, *lengthscales = (float(v) for v in values)
-        return replace(self.initial, signal_sd=signal, noise_sd=noise_sd, lengthscales=tuple(lengthscales))
+    return np.asarray(np.exp(search(objective, starts, np.log(box(len(starts[0]) - 2)))[0]))
 
 
 def box(d: int) -> FloatArray:
@@ -122,10 +83,6 @@ def search(objective: Objective, starts: Sequence[FloatArray], bounds: FloatArra
     if best is None:
         raise FitFailed(f"no start converged ({'; '.join(sorted(set(reasons)))})")
     return best
-
-
-def _values(h: Hyperparameters) -> FloatArray:
-    return np.array([h.signal_sd, max(h.noise_sd, NOISE_BOX[0]), *h.lengthscales])
 
 
 def _minimised(objective: Objective, start: FloatArray, bounds: FloatArray, iterations: int) -> OptimizeResult:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,10 +15,9 @@ from rigctl.core.experiment.kernels import Correlations
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.factor import factorise, reduced, solve
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
-from rigctl.core.gp.priors import PriorName, log_prior
+from rigctl.core.gp.priors import LogPosterior, PriorName, log_prior
 
-if TYPE_CHECKING:
-    from rigctl.core.gp.searching import Sought
+F = TypeVar("F")
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
 """Added to the diagonal, as a share of the signal variance, one after the other until the matrix factorises."""
@@ -215,21 +215,23 @@ class _Data:
 def _learned(
     given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName, *, light: bool
 ) -> Posterior:
-    from rigctl.core.gp.searching import Sought  # noqa: PLC0415 - imports scipy.optimize: only where something is learned
+    from rigctl.core.gp import searching  # noqa: PLC0415 - imports scipy.optimize: only where something is learned
 
-    sought = Sought.of(given.x, given.y, initial, previous, prior, noise=given.noise)
+    posterior = LogPosterior.of(given.x, given.y, initial, prior, given.noise, most=searching.MOST_ROWS)
+    starts = searching.starting_points(initial, previous)
     try:
-        return _condition(given, sought.told(sought.climbed() if light else _fitted(sought)), ())
+        values = searching.climbed(posterior, starts) if light else _fitted(posterior, starts)
+        return _condition(given, initial.with_values(values), ())
     except FitFailed as failure:
         kept = "last fit" if previous else "first guess"
         note = f"the model could not be fitted anew, so the {kept} was used: {failure}"
         return _condition(given, previous or initial, (note,))
 
 
-def _fitted(sought: Sought) -> FloatArray:
+def _fitted(posterior: LogPosterior, starts: Sequence[FloatArray]) -> FloatArray:
     from rigctl.core.gp.learning import fitted  # noqa: PLC0415 - imports scikit-learn: only where it fits
 
-    return fitted(sought)
+    return fitted(posterior, starts)
 
 
 def _checked(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -284,7 +286,7 @@ def standardisation(y: FloatArray, options: ModelOptions) -> tuple[float, float]
 
 
 def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
-    residual = (given.y - h.y_shift) / h.y_scale - h.mean
+    residual = h.residual(given.y)
     if len(residual) <= given.most:
         return _exact(given, residual, h, notes)
     key = ("inducing", given.most, h)
@@ -296,20 +298,23 @@ def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Post
 
 
 def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
-    """Factorise, with as little jitter as it takes."""
     key, variances = ("factor", h), given.variances(h)
-    # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
-    for share in (*JITTERS, 1.0):
-        factor = factorise(given.x, h, share * h.signal_variance, None if share else given.memo.get(key), variances)
-        if factor is not None:
-            break
-    else:
-        raise AssertionError("unreachable: noise as large as the signal")
-    if not share:
+    known = given.memo.get(key)
+    factor, jitter = steadied(h, lambda jitter: factorise(given.x, h, jitter, None if jitter else known, variances))
+    if not jitter:
         given.memo.keep(key, factor)
     alpha = solve(factor.L, solve(factor.L, residual[None, :]), transposed=True)[0]
-    jitter = share * h.signal_variance
     return Posterior(h, given.x, factor.L, alpha, jitter, notes + _jittered(jitter, h), own_noise=variances)
+
+
+def steadied(h: Hyperparameters, factorised: Callable[[float], F | None]) -> tuple[F, float]:
+    """Return a factorisation with as little added to the diagonal as it takes, and that jitter, standardised."""
+    # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
+    for share in (*JITTERS, 1.0):
+        found = factorised(share * h.signal_variance)
+        if found is not None:
+            return found, share * h.signal_variance
+    raise AssertionError("unreachable: noise as large as the signal")
 
 
 def _jittered(jitter: float, h: Hyperparameters) -> tuple[str, ...]:

@@ -35,12 +35,12 @@ _SPARSENESS = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Tell of one change of a supply. Positions count readings from 0."""
+    """Tell of one change of a supply or of the response. Positions count readings, or outcomes, from 0."""
 
     begins: int
-    """The first reading of the changed supply, as estimated."""
+    """The first one after the change, as estimated."""
     noticed: int
-    """The reading at which the evidence sufficed; not before `begins + SIDE - 1`."""
+    """The one at which the evidence sufficed; of a supply not before `begins + SIDE - 1`."""
 
 
 @dataclass(frozen=True, slots=True)
