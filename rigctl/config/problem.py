@@ -316,7 +316,7 @@ def _declared(
         context.findings.add((*path, key) if key else path, flaw)
     if wrong:
         return None
-    described = {"sample": list(section.empirical or ())} if kind == "empirical" else given
+    described = list(section.empirical or ()) if kind == "empirical" else given
     make = (natural_marginal, kind, described, variable.range, variable.natural_range)
     return context.findings.attempt(path, None, *make)
 

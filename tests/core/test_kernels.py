@@ -3,7 +3,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from rigctl.core.experiment import kernels
-from rigctl.core.experiment.kernels import ProductKernel, SquaredExponential, kernel_1d
+from rigctl.core.experiment.kernels import ProductKernel, SquaredExponential
 
 NAMES = ("squared-exponential", "matern-5/2")
 
@@ -69,7 +69,7 @@ def test_rows_of_many_control_sets_come_out_as_one_by_one(name, monkeypatch):
     kernel = ProductKernel(name, lengthscales).to(c)
     got, slopes = kernel.matrix(a, mask), kernel.contract_slopes(a, weights, mask)
     for row in range(40):
-        ours = [kernel_1d(name, float(lengthscales[v])) for v in range(4)]
+        ours = [kernel.kernel.one(v) for v in range(4)]
         each = [one.value(a[row, v] - c[:, v]) for v, one in enumerate(ours) if mask[row, v]]
         np.testing.assert_allclose(got[row], np.prod([np.ones(30), *each], axis=0), rtol=1e-12)
         for v, one in enumerate(ours):
@@ -84,9 +84,3 @@ def test_a_point_is_as_its_own_copy(lengthscale):
     K = ProductKernel("matern-5/2", np.full(12, lengthscale)).matrix(x, x)
     np.testing.assert_array_equal(K.diagonal(), 1.0)
     assert np.isfinite(K).all()
-
-
-def test_an_unknown_kernel_is_refused():
-    """A misspelt kernel is an error that names the known ones."""
-    with pytest.raises(ValueError, match="matern-5/2"):
-        kernel_1d("matern", 1.0)

@@ -173,17 +173,12 @@ def spectral_draw(kernel: ProductKernel, count: int, rng: np.random.Generator) -
 
     Of a category of L levels, which lie 1 / (L - 1) apart, a wave has one of the L frequencies that are told apart
     there. All together make 1 where levels are the same and 0 elsewhere; the slowest, 0, makes what all levels share.
-
-    Raises:
-        ValueError: the kernel's spectral density is not known here.
     """
     shape = (count, len(kernel.lengthscales))
     if kernel.name == "squared-exponential":
         drawn = np.asarray(rng.standard_normal(shape) / kernel.lengthscales)
-    elif kernel.name == "matern-5/2":
-        drawn = np.asarray(rng.standard_t(MATERN_DEGREES, shape) / kernel.lengthscales)
     else:
-        raise ValueError(f"kernel: got {kernel.name!r}, allowed: 'squared-exponential', 'matern-5/2'")
+        drawn = np.asarray(rng.standard_t(MATERN_DEGREES, shape) / kernel.lengthscales)
     for column in kernel.categories:
         levels, shared = kernel.levels[column], kernel.one(column).value(np.ones(1))
         own = rng.random(count) >= shared

@@ -97,19 +97,6 @@ class Categorical:
         return Categorical(self.apart, self.half / by)
 
 
-def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:
-    """Return the one-dimensional kernel of that name.
-
-    Raises:
-        ValueError: the name is unknown.
-    """
-    if name == "squared-exponential":
-        return SquaredExponential(lengthscale)
-    if name == "matern-5/2":
-        return Matern52(lengthscale)
-    raise ValueError(f"kernel: got {name!r}, allowed: 'squared-exponential', 'matern-5/2'")
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductKernel:
     """Multiply k_l(x_l, x'_l) over some or all variables: correlations, so without the signal variance."""
@@ -121,7 +108,8 @@ class ProductKernel:
     """(d,), how many levels a category has; 0 for a number. Empty: all variables are numbers."""
 
     def one(self, variable: int) -> Kernel1D:
-        kernel = kernel_1d(self.name, float(self.lengthscales[variable]))
+        family = Matern52 if self.name == "matern-5/2" else SquaredExponential
+        kernel = family(float(self.lengthscales[variable]))
         count = self.levels[variable] if self.levels else 0
         return Categorical(kernel, 0.5 / (count - 1)) if count else kernel
 
@@ -247,7 +235,7 @@ class Correlations:
         order = np.argsort(-count, kind="stable")
         # a set's rows mostly come together; then there is one variable to subtract, not one for each row
         variables, alike = np.argsort(-mask[order], axis=1, kind="stable"), bool((mask == mask[:1]).all())
-        buffer = np.empty((_rows_of(len(a), len(self.c)), len(self.c)))
+        buffer = np.empty((min(len(a), max(1, BLOCK // max(len(self.c), 1))), len(self.c)))
 
         def distances(block: slice) -> Iterator[tuple[IntArray, FloatArray]]:
             falling = -count[order[block]]
@@ -323,7 +311,3 @@ def _polynomial(t: FloatArray, out: FloatArray | None = None) -> FloatArray:
     out *= out
     out += REST
     return out
-
-
-def _rows_of(rows: int, width: int) -> int:
-    return min(rows, max(1, BLOCK // max(width, 1)))

@@ -69,12 +69,6 @@ def test_waves_have_the_kernel_as_their_covariance(name):
         assert np.cos(w @ delta).mean() == pytest.approx(exact, abs=4 / np.sqrt(2 * count))
 
 
-def test_a_kernel_without_a_known_spectrum_is_refused():
-    """Rather than sampled from the wrong one."""
-    with pytest.raises(ValueError, match="kernel"):
-        spectral_draw(ProductKernel("linear", np.ones(2)), 4, np.random.default_rng(0))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kernel", nightly_beyond(1, KERNELS))
 def test_draws_have_the_posterior_mean_and_spread(kernel):

@@ -10,7 +10,8 @@ from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
-from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
+from rigctl.core.experiment.marginals.conditional import natural_marginal
+from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.marginals.gaussian import gauss_legendre, largest_sd, log_integral
 from tests.profiles import nightly_beyond
 
@@ -180,19 +181,17 @@ def test_a_marginal_that_is_none_is_refused(make):
 
 def test_engineering_units_are_turned_into_the_unit_cube():
     """A pH of 6.1 +- 0.3 on [5.2, 6.8] means the same after the change of units."""
-    by_moments = marginal_from_engineering("truncated_normal", {"mean": 6.1, "sd": 0.3}, 5.2, 6.8)
+    by_moments = natural_marginal("truncated_normal", {"mean": 6.1, "sd": 0.3}, (5.2, 6.8))
     assert 5.2 + 1.6 * by_moments.mean == pytest.approx(6.1)
     assert 1.6 * sd_of(by_moments) == pytest.approx(0.3)
-    by_parent = marginal_from_engineering("truncated_normal", {"loc": 6.1, "scale": 0.3}, 5.2, 6.8)
+    by_parent = natural_marginal("truncated_normal", {"loc": 6.1, "scale": 0.3}, (5.2, 6.8))
     assert 5.2 + 1.6 * by_parent.quantile(np.array([0.5]))[0] == pytest.approx(
         truncnorm(-3.0, 7 / 3, 6.1, 0.3).ppf(0.5)
     )
-    assert marginal_from_engineering("uniform", {}, 5.2, 6.8) == Uniform()
-    part = marginal_from_engineering("uniform", {"low": 5.6, "high": 6.0}, 5.2, 6.8)
+    assert natural_marginal("uniform", {}, (5.2, 6.8)) == Uniform()
+    part = natural_marginal("uniform", {"low": 5.6, "high": 6.0}, (5.2, 6.8))
     assert (part.low, part.high) == pytest.approx((0.25, 0.5))
-    sample = marginal_from_engineering("empirical", {"sample": [5.2, 6.0]}, 5.2, 6.8)
-    assert sample.sample == pytest.approx((0.0, 0.5))
-    assert marginal_from_engineering("empirical", [5.2, 6.0], 5.2, 6.8) == sample
+    assert natural_marginal("empirical", [5.2, 6.0], (5.2, 6.8)).sample == pytest.approx((0.0, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -202,13 +201,13 @@ def test_engineering_units_are_turned_into_the_unit_cube():
         ("uniform", {"mean": 6.1}, "uniform with nothing"),
         ("lognormal", {"mean": 6.1, "sd": 1}, "got lognormal"),
         ("truncated_normal", {"mean": 6.1, "sd": 3.0}, r"no such distribution on \[5.2, 6.8\]"),
-        ("empirical", {}, "at least one"),
+        ("empirical", [], "at least one"),
     ],
 )
 def test_a_wrong_marginal_says_what_is_allowed(kind, params, says):
     """What an operator wrote wrongly is reported in the operator's units."""
     with pytest.raises(ValueError, match=says):
-        marginal_from_engineering(kind, params, 5.2, 6.8)
+        natural_marginal(kind, params, (5.2, 6.8))
 
 
 def test_the_stored_quadrature_is_gauss_legendre():

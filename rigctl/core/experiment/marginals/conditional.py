@@ -25,7 +25,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from typing import Any
 
 import numpy as np
 
@@ -38,7 +37,6 @@ from rigctl.core.experiment.marginals.families import (
     Marginal,
     TruncatedNormal,
     Uniform,
-    marginal_from_engineering,
 )
 from rigctl.core.experiment.marginals.gaussian import panels
 from rigctl.flaws import require
@@ -93,25 +91,50 @@ def stretched(marginal: Marginal, low: float, high: float) -> Marginal:
 
 def natural_marginal(
     kind: str,
-    params: Mapping[str, Any] | Sequence[float],
+    params: Mapping[str, float] | Sequence[float],
     setpoints: tuple[float, float],
     natural: tuple[float, float] | None = None,
 ) -> Marginal:
-    """Make a marginal on the unit cube of setpoints of what an operator writes, for a natural range of its own.
+    """Make a marginal on the unit cube of setpoints of what an operator writes, in engineering units.
 
     Args:
-        kind: as for `marginal_from_engineering`.
-        params: as there.
-        setpoints: lowest and highest setpoint, engineering units.
-        natural: lowest and highest natural value, engineering units; None: those of the setpoints.
+        kind: `truncated_normal`, `uniform` or `empirical`.
+        params: `{mean, sd}` or `{loc, scale}`; nothing or `{low, high}`; readings.
+        setpoints: lowest and highest setpoint.
+        natural: lowest and highest natural value; None: those of the setpoints.
 
     Raises:
-        ValueError: as there.
+        ValueError: kind or parameters are not among these, or no such distribution exists.
     """
-    if natural is None or kind == "empirical":  # readings are where they are
-        return marginal_from_engineering(kind, params, *setpoints)
-    low, high = (share_of(value, setpoints) for value in natural)
-    return stretched(marginal_from_engineering(kind, params, *natural), low, high)
+    if not isinstance(params, Mapping):  # readings are where they are
+        return Empirical(tuple(share_of(float(value), setpoints) for value in params))
+    low, high = ends = natural or setpoints
+    keys = frozenset(params)
+    inside: Marginal | None = None
+    if kind == "uniform" and keys <= {"low", "high"}:
+        inside = Uniform(*(share_of(params.get(key, end), ends) for key, end in (("low", low), ("high", high))))
+    elif kind == "truncated_normal" and keys == {"loc", "scale"}:
+        inside = TruncatedNormal(share_of(params["loc"], ends), params["scale"] / (high - low))
+    elif kind == "truncated_normal" and keys == {"mean", "sd"}:
+        inside = _of_moments(params["mean"], params["sd"], ends)
+    if inside is None:
+        raise ValueError(
+            f"marginal: got {kind} with {sorted(keys)}; allowed: truncated_normal with mean and sd, or loc and scale; "
+            "uniform with nothing or low and high; empirical with readings"
+        )
+    return stretched(inside, share_of(low, setpoints), share_of(high, setpoints))
+
+
+def _of_moments(mean: float, sd: float, ends: tuple[float, float]) -> TruncatedNormal:
+    """Solve for the moments; an impossible pair is reported in the operator's units."""
+    low, high = ends
+    try:
+        return TruncatedNormal.from_moments(share_of(mean, ends), sd / (high - low))
+    except ValueError as impossible:
+        raise ValueError(
+            f"truncated_normal: no such distribution on [{low:g}, {high:g}] has mean {mean:g} and sd {sd:g}; "
+            f"as fractions of the range: {impossible}"
+        ) from impossible
 
 
 def share_of(value: float, setpoints: tuple[float, float]) -> float:

@@ -11,10 +11,11 @@ in closed form for the squared-exponential kernel where there is one, else by co
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import erfc, log, pi, sqrt
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +26,8 @@ from rigctl.flaws import got
 
 PROBABILITY_SLACK = 1e-6
 """By which probabilities may miss 1: they are written with a few digits."""
+RULES = 64
+"""Quadrature rules that are kept: between fits nearly all ask for the same few widths."""
 
 
 class Marginal(Protocol):
@@ -74,11 +77,9 @@ class Uniform:
     def quantile(self, p: FloatArray) -> FloatArray:
         return np.asarray(self.low + (self.high - self.low) * np.asarray(p))
 
+    @lru_cache(maxsize=RULES)  # noqa: B019 - a frozen value, not an object that lives
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
-        return _kept(self, width)
-
-    def _rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         nodes, weights = panels(self.low, self.high, 3.0 * width)
         return nodes, weights / (self.high - self.low)
 
@@ -170,14 +171,12 @@ class TruncatedNormal:
         out[inside] = np.exp(log_integral(slope, precision, low, upper[inside]) - whole)
         return np.minimum(out, 1.0)
 
+    @lru_cache(maxsize=RULES)  # noqa: B019
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`.
 
         Only the part of [0, 1] that carries probability is covered, so a narrow distribution is resolved too.
         """
-        return _kept(self, width)
-
-    def _rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         precision = self.scale**-2
         low, high = support(self.loc * precision, precision, 0.0, 1.0)
         nodes, weights = panels(low, high, resolution(self.loc * precision, precision, 0.0, 1.0, width))
@@ -309,15 +308,6 @@ class Discrete(ByRule):
         return np.array(self.values), np.array(self.weights)
 
 
-def _kept(marginal: Uniform | TruncatedNormal, width: float) -> tuple[FloatArray, FloatArray]:
-    """Return the marginal's rule; the last one is kept with it, as between fits nearly all ask for the same width."""
-    # a frozen dataclass without slots allows it
-    last: tuple[float, tuple[FloatArray, FloatArray]] | None = vars(marginal).get("_last")
-    if last is None or last[0] != width:
-        last = vars(marginal)["_last"] = width, marginal._rule(width)  # noqa: SLF001 - of this file
-    return last[1]
-
-
 def z_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, kernel: Kernel1D) -> FloatArray:
     """Return E[k(X, b)], (n,), by a rule's nodes and weights."""
     nodes, weights = rule
@@ -349,48 +339,3 @@ def _pairs(
     apart = np.exp(-np.square((b[:, None] - b2) / (2 * length)))
     around = marginal.z(middle.ravel(), SquaredExponential(length / np.sqrt(2)))
     return np.asarray(apart * around.reshape(middle.shape))
-
-
-def marginal_from_engineering(
-    kind: str, params: Mapping[str, Any] | Sequence[float], low: float, high: float
-) -> Marginal:
-    """Make a marginal on the unit cube of what an operator writes in engineering units.
-
-    Args:
-        kind: `truncated_normal`, `uniform` or `empirical`.
-        params: `{mean, sd}` or `{loc, scale}`; nothing or `{low, high}`; `{sample: [...]}` or the readings themselves.
-        low: lowest setpoint of the variable, engineering units.
-        high: highest setpoint of the variable, engineering units.
-
-    Raises:
-        ValueError: kind or parameters are not among these, or no such distribution exists.
-    """
-    span = high - low
-    if kind == "empirical":
-        sample = params.get("sample", ()) if isinstance(params, Mapping) else params
-        return Empirical(tuple((float(v) - low) / span for v in sample))
-    given = {k: float(v) for k, v in params.items()} if isinstance(params, Mapping) else {}
-    keys = frozenset(given)
-    if kind == "uniform" and keys <= {"low", "high"}:
-        bounds = (given.get("low", low), given.get("high", high))
-        return Uniform((bounds[0] - low) / span, (bounds[1] - low) / span)
-    if kind == "truncated_normal" and keys == {"loc", "scale"}:
-        return TruncatedNormal((given["loc"] - low) / span, given["scale"] / span)
-    if kind == "truncated_normal" and keys == {"mean", "sd"}:
-        return _truncated_normal(given["mean"], given["sd"], low, high)
-    raise ValueError(
-        f"marginal: got {kind} with {sorted(keys)}; allowed: truncated_normal with mean and sd, or loc and scale; "
-        "uniform with nothing or low and high; empirical with sample"
-    )
-
-
-def _truncated_normal(mean: float, sd: float, low: float, high: float) -> TruncatedNormal:
-    """Solve for the moments; an impossible pair is reported in the operator's units."""
-    span = high - low
-    try:
-        return TruncatedNormal.from_moments((mean - low) / span, sd / span)
-    except ValueError as impossible:
-        raise ValueError(
-            f"truncated_normal: no such distribution on [{low:g}, {high:g}] has mean {mean:g} and sd {sd:g}; "
-            f"as fractions of the range: {impossible}"
-        ) from impossible
