@@ -198,6 +198,8 @@ OF_RECOMMENDATIONS: Final[tuple[Kind, ...]] = ("cost", "price", "tolerance")
 """The money left plays no part in them, and the last outcome alone seldom."""
 MOST: Final = 60
 """Decisions that one question may take."""
+SHOWN: Final = 2
+"""Flips that are told."""
 PROBES: Final = (0.125, 1.0)
 """Shares of the way to the end of a range at which an answer is sought, before the two sides are narrowed down."""
 
@@ -312,7 +314,7 @@ def counterfactuals(
 
 
 def changes_of_recommendation(
-    situation: Situation, *, prices: Sequence[Price] = (), most: int = MOST, shown: int = 2
+    situation: Situation, *, prices: Sequence[Price] = (), shown: int = SHOWN
 ) -> Counterfactuals:
     """Find what would change a recommendation; of the cheapest flips each side is recommended anew to verify it.
 
@@ -322,7 +324,7 @@ def changes_of_recommendation(
     answer = recommended(situation)
     if answer is NO_ANSWER:
         raise PolicyError("what would change it: nothing can be recommended yet")
-    quick = counterfactuals(situation, weighed(situation), prices=prices, kinds=OF_RECOMMENDATIONS, most=most)
+    quick = counterfactuals(situation, weighed(situation), prices=prices, kinds=OF_RECOMMENDATIONS)
     kept: list[Flip] = []
     asked, by_lever = 1, {(v.kind, v.subject): v for v in levers(situation, answer, prices)}
     for flip in quick.flips:
@@ -431,10 +433,8 @@ def told(flip: Flip, *, currency: str, unit: str = "", names: Names | None = Non
             return f"Had the last trial given {at} {unit}".rstrip() + f" (it gave {now}), {then}."
 
 
-def shown(
-    found: Counterfactuals, *, currency: str, unit: str = "", names: Names | None = None, most: int = 2
-) -> tuple[str, ...]:
+def shown(found: Counterfactuals, *, currency: str, unit: str = "", names: Names | None = None) -> tuple[str, ...]:
     """Return the cheapest flips as sentences; where there is none, that."""
     if not found.flips:
         return (f"No single change that was tried would change the choice ({found.asked} decisions).",)
-    return tuple(told(f, currency=currency, unit=unit, names=names) for f in found.flips[:most])
+    return tuple(told(f, currency=currency, unit=unit, names=names) for f in found.flips[:SHOWN])

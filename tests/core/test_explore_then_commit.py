@@ -10,6 +10,7 @@ from rigctl.core.acquisition.outlook import Outlook, outlook_of
 from rigctl.core.asking import play, trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.changeovers import Changeovers
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.marginals.families import Uniform
@@ -47,9 +48,8 @@ def bounds_of(upper, lower):
 def outlook_with(problem, history, upper, lower):
     costs = believe(problem, history, "hoeffding")
     fitted = fit_history(problem, history)
-    return Outlook(
-        problem, history, fitted, cost_field(problem, history), bounds_of(upper, lower), costs, problem.floor
-    )
+    believed = cost_field(problem, history), bounds_of(upper, lower), costs, problem.floor
+    return Outlook(problem, history, fitted, *believed, Changeovers.of(problem, history))
 
 
 def committed(outlook, seen):
@@ -353,9 +353,9 @@ def test_only_commit_trials_are_counted(problem):
 
 
 def test_the_first_state_says_that_nothing_was_committed(problem):
-    """And one without that word counts as such; in a single variable every commit trial halves."""
+    """By saying nothing; in a single variable every commit trial halves."""
     policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="halving")
-    assert policy.initial_state(problem) == {"commit_trials": 0}
+    assert policy.initial_state(problem) == {}
     space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
     single = replace(problem, space=space, model=replace(problem.model, lengthscales=(0.3,)))
     outlook = outlook_of(single, make_history([]), {}, np.random.default_rng(0))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from rigctl.core.acquisition.improvement import expected_improvement, gittins_index
-from rigctl.core.acquisition.maximisers import best_settings
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
@@ -275,14 +274,9 @@ def test_a_score_is_maximised_where_one_setting_fits_the_budget():
     """If the best settings are too dear, the best of the affordable ones is found, not merely the cheapest."""
     problem = make_problem((("a",),), known_cost_field=Slope(0.0, 1.0), marginal=Uniform())
     history = make_past(problem)
-    fitted = fit_history(problem, history)
-    best = best_settings(
-        fitted.posterior,
-        problem.space,
-        Slope(0.0, 1.0),
-        lambda m, s, c: gittins_index(c, 0 * s, 1e-9 + 0 * c, 0.0),
-        lambda cost: cost <= 0.4,
-        rng=trial_rng(0, 1),
+    view = GittinsIndex()._view({}, problem, history)
+    best = view.best(
+        lambda m, s, c: gittins_index(c, 0 * s, 1e-9 + 0 * c, 0.0), trial_rng(0, 1), {}, fits=lambda cost: cost <= 0.4
     )
     assert best[0].fits
     assert 0.35 < best[0].setting[0] <= 0.4

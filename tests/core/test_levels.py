@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl.core.acquisition.improvement import log_expected_improvement
-from rigctl.core.acquisition.maximisers import best_settings
+from rigctl.core.acquisition.maximisers import View
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import climb, climb_on_grid, neighbours, settled, snapped
@@ -227,13 +227,16 @@ def test_the_best_improvement_is_that_of_every_setting():
     """The other search (expected improvement, Gittins) finds the best of all 3276 settings too."""
     problem = replace(problem_of(GRID, "ei"), model=MODEL)
     space, history = problem.space, history_of(problem)
-    posterior, field = fit_history(problem, history).posterior, cost_field(problem, history)
+    fitted = fit_history(problem, history)
+    view = View(
+        problem, history, fitted, cost_field(problem, history), spread=1.0, weight=1.0, unit=1.0, selective=False
+    )
 
     def score(mean, sd, cost):
         return log_expected_improvement(mean, sd, 1.2)
 
-    found = best_settings(posterior, space, field, score, lambda _: True, rng=np.random.default_rng(1))
-    e = Expectations.of(posterior, space)
+    found = view.best(score, np.random.default_rng(1), {}, fits=lambda _: True)
+    e = Expectations.of(fitted.posterior, space)
     for f in found:
         columns = list(space.control_sets[f.control_set].indices)
         rows = space.rows(f.control_set, every_setting(space.steps[columns]))

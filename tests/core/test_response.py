@@ -6,8 +6,9 @@ from itertools import count
 import numpy as np
 import pytest
 
-from rigctl.core.advice.response import ONE_SENSOR, Pairs, blamed, replicates, told_of_response
+from rigctl.core.advice.response import ONE_SENSOR, blamed, replicates, told_of_response
 from rigctl.core.asking import Played, next_proposal, play, trial_rng
+from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
@@ -108,12 +109,12 @@ def test_a_change_is_told_with_trial_size_and_interval(term: Term, turn: float, 
 T = np.arange(1.0, 61.0)
 
 
-def _pairs(first: float, second: float, trials: int = 60) -> Pairs:
+def _pairs(first: float, second: float, trials: int = 60) -> tuple[FloatArray, FloatArray]:
     """Two sensors of an outcome that varies far more than they err, each with a step at trial 31."""
     rng = np.random.default_rng(2)
     true, late = 20.0 * rng.random(60), T >= 31
     noise = 0.3 * rng.standard_normal((2, 60))
-    return Pairs(T[:trials], (true + first * late + noise[0])[:trials], (true + second * late + noise[1])[:trials])
+    return (true + first * late + noise[0])[:trials], (true + second * late + noise[1])[:trials]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +128,10 @@ def _pairs(first: float, second: float, trials: int = 60) -> Pairs:
     ],
     ids=["plant", "first sensor", "second sensor", "both in part", "too early"],
 )
-def test_two_sensors_tell_who_has_changed(pairs: Pairs, change: float, said: str) -> None:
+def test_two_sensors_tell_who_has_changed(pairs: tuple[FloatArray, FloatArray], change: float, said: str) -> None:
     """The difference of two sensors depends on nothing but the sensors; what fits badly is not told."""
-    assert said in blamed(pairs, change, 0.5, 31)
+    apart = pairs[0] - pairs[1]
+    assert said in blamed(apart[:30], apart[30:], change, 0.5, 31)
 
 
 @pytest.mark.parametrize(("second", "said"), [(True, "it is the plant that has changed"), (False, ONE_SENSOR)])
@@ -138,11 +140,11 @@ def test_reference_trials_and_sensors_are_told(second: bool, said: str) -> None:
     space = Space.of([Variable("a", "", 0.0, 1.0, Uniform())], [["a"]])
     reference = ReferenceTrials(10, 0, (0.5,), second_sensor="scales" if second else "")
     problem = Problem(space, to_micros(9.0), further=(FurtherOutcome("scales"),), reference=reference)
-    pairs = _pairs(-4.0, -4.0)
-    rows = zip(T, pairs.first, pairs.second, strict=True)
+    readings, others = _pairs(-4.0, -4.0)
+    rows = zip(T, readings, others, strict=True)
     history = History.of(Observation(int(t), 0, (0.5,), float(y), 1, further=(float(z),)) for t, y, z in rows)
     lines = told_of_response(problem, history, (STEP,), outcome="growth", unit="g")
-    before, since = pairs.first[[9, 19, 29]].mean(), pairs.first[[39, 49, 59]].mean()
+    before, since = readings[[9, 19, 29]].mean(), readings[[39, 49, 59]].mean()
     assert any(f" {before:.4g} g " in line and f" {since:.4g} g " in line for line in lines)
     assert said in lines[-1]
     assert told_of_response(problem, history, (), outcome="growth", unit="g") == ()

@@ -12,6 +12,7 @@ from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.changeovers import Changeovers
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.costs.groups import cost_groups, estimates, size_groups
 from rigctl.core.experiment.history import History, Observation
@@ -44,7 +45,16 @@ def outlook_of(problem, history, upper):
         bounds.append(SetBounds(i, u, at, 0.0, at, 0.0, 0.0, 0.0, at, 0.0))
     costs = believe(problem, history, "empirical-bernstein")
     fitted = fit_history(problem, history)
-    return Outlook(problem, history, fitted, cost_field(problem, history), tuple(bounds), costs, 0.0)
+    return Outlook(
+        problem,
+        history,
+        fitted,
+        cost_field(problem, history),
+        tuple(bounds),
+        costs,
+        0.0,
+        Changeovers.of(problem, history),
+    )
 
 
 def test_a_constant_epsilon_stays(problem):

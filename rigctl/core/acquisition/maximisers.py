@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,6 @@ from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import NotWorthIt, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, Problem, sign
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.surrogate import Posterior
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +52,31 @@ class View(Context):
         return self.affords(to_micros(cost))
 
     def best(
-        self, score: Score, rng: np.random.Generator, warm_starts: Mapping[int, FloatArray], **how: Any
+        self,
+        score: Score,
+        rng: np.random.Generator,
+        warm_starts: Mapping[int, FloatArray],
+        *,
+        fits: Fits | None = None,
+        margin: float = 1.0,
     ) -> tuple[BestSetting, ...]:
-        """Return every control set's best setting, as `best_settings`; none fits of one that cannot be played now."""
-        of, sets = (self.fitted.posterior, self.problem.space, self.field, score), self.problem.unavailable
-        found = best_settings(*of, **{"fits": self.fits, "rng": rng, "warm_starts": warm_starts, **how})
-        return tuple(replace(f, fits=f.fits and f.control_set not in sets) for f in found)
+        """Return every control set's best setting that fits, in their order; none fits of one that cannot be played.
+
+        Args:
+            score: what to maximise.
+            rng: points to screen; the same generator state gives the same settings bit for bit.
+            warm_starts: settings (k,) on the unit cube to start from as well, by control set.
+            fits: whether a predicted cost does; None: by what is left of the budget.
+            margin: where the best setting does not fit, another is taken whose cost fits even divided by this.
+        """
+        posterior, space = self.fitted.posterior, self.problem.space
+        e, every = Expectations.of(posterior, space), range(len(space.control_sets))
+        surface = _Scored(e, ValueSpread(e), space, self.field, score)
+        climbers = (max(CLIMBERS // len(every), FEWEST_CLIMBERS),)
+        search = Search(e, space, np.array(posterior.hyperparameters.lengthscales), SCREENING, climbers, TOLERANCE)
+        found = search.maxima(surface, every, warm_starts, rng)
+        picked = (_pick(surface, i, found, fits or self.fits, margin) for i in every)
+        return tuple(replace(f, fits=f.fits and f.control_set not in self.problem.unavailable) for f in picked)
 
     def per_cost(self, mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
         """Score by expected improvement per cost: if none of the best settings by it is worth its cost, none is."""
@@ -239,39 +256,6 @@ class _Scored:
         if np.any(scored.by_cost):
             gradient += scored.by_cost[:, None] * self.cost_slopes(points, sets)
         return scored.value, gradient
-
-
-def best_settings(
-    posterior: Posterior,
-    space: Space,
-    field: CostField,
-    score: Score,
-    fits: Fits,
-    *,
-    rng: np.random.Generator,
-    warm_starts: Mapping[int, FloatArray] | None = None,
-    margin: float = 1.0,
-) -> tuple[BestSetting, ...]:
-    """Return every control set's best setting that fits the budget, in the order of the space's control sets.
-
-    Args:
-        posterior: of the value: larger is better.
-        space: variables with their marginals, and control sets.
-        field: what a trial costs.
-        score: what to maximise.
-        fits: whether a predicted cost fits the budget.
-        rng: points to screen; the same generator state gives the same settings bit for bit.
-        warm_starts: settings (k,) on the unit cube to start from as well, by control set.
-        margin: where the best setting does not fit, another is taken whose cost fits even divided by this.
-    """
-    expectations = Expectations.of(posterior, space)
-    surface = _Scored(expectations, ValueSpread(expectations), space, field, score)
-    every = range(len(space.control_sets))
-    lengthscales = np.array(posterior.hyperparameters.lengthscales)
-    climbers = max(CLIMBERS // len(every), FEWEST_CLIMBERS)
-    search = Search(expectations, space, lengthscales, SCREENING, (climbers,), TOLERANCE)
-    found = search.maxima(surface, every, warm_starts or {}, rng)
-    return tuple(_pick(surface, i, found, fits, margin) for i in every)
 
 
 def _pick(surface: _Scored, i: int, found: tuple[Visited, Visited], fits: Fits, margin: float) -> BestSetting:

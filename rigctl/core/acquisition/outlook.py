@@ -146,12 +146,12 @@ class Outlook(Context):
     costs: tuple[CostBelief, ...]
     floor: float
     """The worst value the outcome can take."""
+    changeovers: Changeovers
+    """What changes cost."""
     changed: bool = False
     """Whether hyper-parameters or marginals are others than at the last decision: bounds from before do not count."""
     moved: frozenset[int] = frozenset()
     """Control sets whose maximisers are those of what is affordable now: their bounds do not count later."""
-    changeovers: Changeovers | None = None
-    """What changes cost; None: nothing is said to."""
 
     @property
     def upper(self) -> tuple[float, ...]:
@@ -173,15 +173,13 @@ class Outlook(Context):
 
     def to_change(self, control_set: int, setting: Sequence[float]) -> float:
         """Return what a trial of this set at this setting (k,) costs more for what it changes, currency units."""
-        if self.changeovers is None:
-            return 0.0
         members = self.problem.space.control_sets[control_set].indices
         return float(self.changeovers.costs(members, np.array([setting], dtype=float))[0])
 
     def kept(self, control_set: int, setting: Sequence[float]) -> tuple[float, ...]:
         """Return the setting (k,) with what is dear to change where the last trial left it."""
         members = self.problem.space.control_sets[control_set].indices
-        return tuple(setting) if self.changeovers is None else self.changeovers.kept(members, setting)
+        return self.changeovers.kept(members, setting)
 
     def fits(self, control_set: int, setting: Sequence[float] | None = None) -> bool:
         """Tell whether such a trial can be played and is predicted to fit what is left; see `predicted`."""
@@ -199,6 +197,14 @@ class Outlook(Context):
             playable = [i for i in asked if i not in self.problem.unavailable]
             raise self.nothing_fits(to_units(min((self.predicted(i) for i in playable or asked), default=0)))
         return fitting
+
+    def affordable(self, settings: Mapping[int, tuple[float, ...]]) -> Mapping[int, tuple[float, ...]]:
+        """Keep, of settings (k,) by control set, those that fit: where costs depend on the setting others may.
+
+        If none does, the sets' upper maximisers, of which that is known.
+        """
+        fitting = {i: at for i, at in settings.items() if self.fits(i, at)}
+        return fitting or {i: self.bounds[i].upper_at for i in settings}
 
     def within(self, among: Iterable[int]) -> list[int]:
         """Return the control sets that have a setting where limits are likely enough to be kept."""
@@ -264,8 +270,6 @@ class Outlook(Context):
 
     def _stays(self, control_set: int, setting: Sequence[float]) -> str:
         """Return `a and b`, variables that are dear to change and that the setting leaves as they are; empty: none."""
-        if self.changeovers is None:
-            return ""
         members, c = self.problem.space.control_sets[control_set].indices, self.changeovers
         kept = [i for i, at in zip(members, setting, strict=True) if c.parts[i] > 0 and at == c.left_at[i]]
         return " and ".join(self.problem.space.variables[i].name for i in kept)
@@ -351,7 +355,7 @@ def outlook_of(
     changed = changed or limits is not None  # where limits are believed to be kept may be elsewhere by now
     floor = value_floor(problem, history, fitted.posterior.left_out)
     changeovers = Changeovers.of(problem, history)
-    return Outlook(problem, history, fitted, field, bounds, costs, floor, changed, moved, changeovers, limits=limits)
+    return Outlook(problem, history, fitted, field, bounds, costs, floor, changeovers, changed, moved, limits=limits)
 
 
 class OutlookPolicy(ABC):

@@ -62,8 +62,8 @@ class Neighbourhood:
     lengthscales: FloatArray
     """(d,), unit cube."""
     rng: np.random.Generator
-    kept: FloatArray | None = None
-    """(d,), unit cube: a variable that is there stays there, as it is dear to change; nan or None: none does."""
+    kept: FloatArray
+    """(d,), unit cube: a variable that is there stays there, as it is dear to change; nan: none does."""
 
     def near(self, settings: Settings, count: int, reach: float) -> Settings:
         """Return `count` settings near each: normal steps of `reach` lengthscales and, evenly in the log, shorter."""
@@ -73,9 +73,7 @@ class Neighbourhood:
             (len(rows), self.space.dimension)
         )
         moved = snapped(np.clip(moved, 0.0, 1.0), self.space.steps)
-        if self.kept is not None:
-            moved = np.where(settings.points[rows] == self.kept, self.kept, moved)
-        return Settings(moved, settings.sets[rows])
+        return Settings(np.where(settings.points[rows] == self.kept, self.kept, moved), settings.sets[rows])
 
     def one_step_from(self, settings: Settings) -> Settings:
         """Return the neighbours of settings on the grid, in variables that their control sets have; else none."""
@@ -171,8 +169,6 @@ class Valuing:
     knowledge: Knowledge
     candidates: Settings
     surroundings: Neighbourhood
-    attained: float
-    """Best standardised mean of the settings tried."""
     guessed: Mapping[int, float]
     """What a trial of the control sets that were never metered may cost, currency units."""
 
@@ -181,7 +177,7 @@ class Valuing:
         """Look around every control set's peaks, and at `widely` points everywhere."""
         problem, posterior = outlook.problem, outlook.fitted.posterior
         lengthscales, changeovers = np.array(posterior.hyperparameters.lengthscales), outlook.changeovers
-        stay = None if changeovers is None else np.where(changeovers.parts > 0, changeovers.left_at, np.nan)
+        stay = np.where(changeovers.parts > 0, changeovers.left_at, np.nan)
         around = Neighbourhood(problem.space, lengthscales, rng, stay)
         to_come = after_readings_to_come(problem, READINGS, rng)
         expectations = Expectations.over(posterior, (problem.space, *to_come))
@@ -192,13 +188,12 @@ class Valuing:
         if to_come:
             alternatives = join(alternatives, _then(expectations, around, alternatives))
         candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
-        if stay is not None:
-            candidates = join(candidates, _staying(candidates, stay, problem.space))
+        candidates = join(candidates, _staying(candidates, stay, problem.space))
         if outlook.limits is not None:
             alternatives, candidates = (_possible(outlook.limits, some) for some in (alternatives, candidates))
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, (problem.space, *to_come), alternatives, nodes)
-        return cls(outlook, knowledge, candidates, around, outlook.attained, guessed_costs(outlook))
+        return cls(outlook, knowledge, candidates, around, guessed_costs(outlook))
 
     def costs(self, settings: Settings) -> FloatArray:
         """Return the expected cost of a trial of each, (b,), currency units."""
@@ -208,8 +203,7 @@ class Valuing:
             columns = list(self.outlook.problem.space.control_sets[int(i)].indices)
             own = settings.points[mine][:, columns]
             out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), own)
-            if self.outlook.changeovers is not None:
-                out[mine] += self.outlook.changeovers.costs(columns, own)
+            out[mine] += self.outlook.changeovers.costs(columns, own)
         # what is free would else be worth any number of trials
         free = booked_when_free(self.outlook.costs) / MICROS_PER_UNIT
         return np.where(out <= LEAST, free, out)
@@ -219,7 +213,7 @@ class Valuing:
 
         def score(settings: Settings) -> FloatArray:
             means = self.knowledge.expectations.means(settings.points, settings.sets)
-            rise = np.maximum(means - self.attained, 0.0)
+            rise = np.maximum(means - self.outlook.attained, 0.0)
             return np.asarray((self.knowledge.gains(settings) + attain * rise) / self.costs(settings))
 
         return self._best(score, sets)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,14 +11,11 @@ from rigctl.core.advice.rules.full import DOUBT
 from rigctl.core.advice.worth import half_width, widths
 from rigctl.core.bounds.ascent import snapped
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.problem import sign
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem, sign
 from rigctl.core.gp.doubting import LEARNED
 from rigctl.core.gp.model import given_without
-
-if TYPE_CHECKING:
-    from rigctl.core.experiment.history import History, Observation
-    from rigctl.core.experiment.problem import Problem
-    from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.gp.surrogate import Posterior
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +47,7 @@ class Supported:
         return self.mean - DOUBT * self.sd
 
 
-Decide = Callable[["Posterior"], Supported]
+Decide = Callable[[Posterior], Supported]
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,7 +164,7 @@ def phase_word(phase: str) -> str:
     return _SHOWN.get(phase, phase)
 
 
-def sentence(text: str, names: Sequence[str] = ()) -> str:
+def sentence(text: str, names: Sequence[str]) -> str:
     """Return a reason or note with a capital, unless it begins with a name, and a full stop."""
     first, _, _ = text.partition(" ")
     named = "+" in first or first.rstrip(":,") in names

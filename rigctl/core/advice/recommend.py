@@ -172,11 +172,11 @@ def supported(
     space: Space,
     history: History,
     bounds: Sequence[SetBounds],
-    limits: Limits | None = None,
-    *,
-    anywhere: bool = False,
+    limits: Limits | None,
 ) -> tuple[Supported, ...]:
     """Find the best supported setting of every control set, in their order; with limits, one that keeps them.
+
+    It is one that the set's variables had, all of them, in a trial, or one where its mean or lower bound is largest.
 
     Args:
         posterior: of the value given `history`.
@@ -184,25 +184,20 @@ def supported(
         history: whose complete trials say what was played: by the measured values of the controlled variables.
         bounds: of every control set, by `best_bounds`.
         limits: of further outcomes. Where no setting is likely enough to keep them, it is the one likeliest to.
-        anywhere: whether a set may also be set as its variables were in trials of other sets, and where its mean and
-            its lower bound are largest. If not, a set that was never played has the latter only.
     """
     rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
     expectations = Expectations.of(posterior, space)
-    played = np.array([o.control_set for o in rows], dtype=np.int64)
+    played = {o.control_set for o in rows}
     points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
     points = snapped(points, space.steps)
     found = []
     for b in bounds:
-        mine = played == b.control_set
-        own = points if anywhere else points[mine]
-        means = expectations.means(own, np.full(len(own), b.control_set))
+        means = expectations.means(points, np.full(len(points), b.control_set))
         if limits is not None:
-            means[_margins(limits, b.control_set, own) < 0] = -np.inf
-        own = own[np.argsort(-means, kind="stable")[:JUDGED]]
+            means[_margins(limits, b.control_set, points) < 0] = -np.inf
+        own = points[np.argsort(-means, kind="stable")[:JUDGED]]
         trials = len(own)
-        if anywhere or not trials:
-            own = np.concatenate([own, space.rows(b.control_set, np.array([b.best_mean_at, b.lower_at]))])
+        own = np.concatenate([own, space.rows(b.control_set, np.array([b.best_mean_at, b.lower_at]))])
         mean, sd = expectations.values(own, np.full(len(own), b.control_set))
         score = mean - DOUBT * sd
         score[trials:] -= BEYOND * sd[trials:] if trials else 0.0
@@ -212,8 +207,8 @@ def supported(
             margins[trials:] = _margins(limits, b.control_set, own[trials:], UNTRIED)
         best = int((np.where(margins >= 0, score, -np.inf) if (margins >= 0).any() else margins).argmax())
         setting = space.setting(b.control_set, own[best])
-        at = float(mean[best]), float(sd[best])
-        found.append(Supported(b.control_set, setting, *at, bool(mine.any()), best < trials, float(margins[best])))
+        at, mine = (float(mean[best]), float(sd[best])), b.control_set in played
+        found.append(Supported(b.control_set, setting, *at, mine, best < trials, float(margins[best])))
     return tuple(found)
 
 
@@ -256,7 +251,7 @@ def _weighed(
 
     Where none is likely enough to keep the limits, it is the one that is likeliest to.
     """
-    options = supported(posterior, problem.space, history, *bounds, anywhere=True)
+    options = supported(posterior, problem.space, history, *bounds)
     priced = Prices.of(problem, history).assumed([s.setting for s in options])
     running = [s for s in options if s.played or priced[s.control_set]]
     if problem.looks or len(history.complete) <= problem.space.dimension:

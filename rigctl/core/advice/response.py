@@ -14,7 +14,6 @@ policy's state from then on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import log, sqrt
 from typing import Any, Literal
 
@@ -160,42 +159,29 @@ def _who(problem: Problem, history: History, term: Term) -> str:
         return ONE_SENSOR
     place = names.index(second)
     rows = [o for o in history.complete if len(o.further) > place]
-    pairs = Pairs(
-        np.array([o.trial for o in rows], dtype=float),
-        np.array([o.y for o in rows], dtype=float),
-        np.array([o.further[place] for o in rows]),
-    )
+    apart = [
+        np.array([float(o.y or 0.0) - o.further[place] for o in rows if (o.trial >= term.since) is late])
+        for late in (False, True)
+    ]
     # of a drift the mean since it began has gone half the way
     share = sign(problem) * (1.0 if term.kind == "step" else 0.5)
-    return blamed(pairs, share * term.change, abs(share) * term.change_sd, term.since)
+    return blamed(apart[0], apart[1], share * term.change, abs(share) * term.change_sd, term.since)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pairs:
-    """Hold what two sensors of one quantity have read in the same trials, own units."""
-
-    times: FloatArray
-    """(n,), trial numbers."""
-    first: FloatArray
-    """Readings of the outcome, (n,)."""
-    second: FloatArray
-    """Readings of the other sensor, (n,), in the same unit."""
-
-
-def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> str:
+def blamed(before: FloatArray, after: FloatArray, change: float, change_sd: float, since: int) -> str:
     """Say whether the plant or a sensor has changed, and on what grounds; without the last full stop.
+
+    `before` and `after` are how far the first sensor's reading was above the second's in each trial, own units, until
+    trial `since` and from it on.
 
     Explanations, as likely as each other beforehand: the plant has (no difference has moved), or the first sensor (the
     difference has moved by the change), or the second alone (it has moved, and the first outcome has not changed). Or
     more than one of these, which cannot be told apart.
     """
-    times, first, second = readings.times, readings.first, readings.second
-    apart = first - second
-    before, after = apart[times < since], apart[times >= since]
     if min(len(before), len(after)) < FEWEST:
         return f"both sensors were read in too few trials on one side of trial {since} ({FEWEST} are needed)"
     moved = float(after.mean() - before.mean())
-    spread = sqrt((before.var() * len(before) + after.var() * len(after)) / (len(apart) - 2))
+    spread = sqrt((before.var() * len(before) + after.var() * len(after)) / (len(before) + len(after) - 2))
     sd = max(spread, 1e-12 * abs(change)) * sqrt(1 / len(before) + 1 / len(after))
     # of each explanation the log-density of (moved, change), what is free integrated out over the same wide prior
     wide = max(abs(change), change_sd, abs(moved))

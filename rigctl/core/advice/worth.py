@@ -11,20 +11,18 @@ from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from math import inf
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from rigctl.core.bounds.expectations import Way, difference, jointly, natural_nodes, told_jointly
+from rigctl.core.bounds.expectations import Way, difference, errors, jointly, natural_nodes
 from rigctl.core.bounds.limits import KeptLimit, Limits
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import MICROS_PER_UNIT
 from rigctl.core.experiment.problem import Problem, sign
 from rigctl.core.experiment.space import Space
-
-if TYPE_CHECKING:
-    from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.gp.surrogate import Posterior
 
 LEVEL = 0.95
 """Coverage of the intervals."""
@@ -160,7 +158,8 @@ class Appraisal:
         Best settings come first. It is one call, as most of it is integrals that all ways share.
         """
         ways = [*map(self.way, range(len(self.settings))), {}, self._as_today, *self._otherwise]
-        return ways, *told_jointly(self.posteriors, self.space, ways)
+        means, covariances = zip(*(jointly(posterior, self.space, ways) for posterior in self.posteriors), strict=True)
+        return ways, means[0], errors(means, covariances)
 
     def _compared(self, *ways: Way) -> tuple[FloatArray, FloatArray]:
         """Return the means (k,) and covariances (k, k) of some of them."""

@@ -208,12 +208,6 @@ def jointly(posterior: Posterior, space: Space, ways: Sequence[Way]) -> tuple[Fl
     return np.asarray(mean), np.asarray(h.y_scale**2 * (prior - white @ white.T))
 
 
-def told_jointly(posteriors: Sequence[Posterior], space: Space, ways: Sequence[Way]) -> tuple[FloatArray, FloatArray]:
-    """Return the means (k,) by the first posterior, and the `errors` (k, k) of these; own units."""
-    means, covariances = zip(*(jointly(posterior, space, ways) for posterior in posteriors), strict=True)
-    return means[0], errors(means, covariances)
-
-
 def errors(means: Sequence[FloatArray], covariances: Sequence[FloatArray]) -> FloatArray:
     """Return the mean products of the errors, (k, k), of the first means (k,), if each posterior is as likely.
 

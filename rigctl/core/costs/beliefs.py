@@ -283,7 +283,7 @@ def fitting(problem: Problem, history: History, beliefs: Sequence[CostBelief]) -
     return found
 
 
-def too_dear(problem: Problem, history: History, least: Micros, what: str = "the cheapest trial") -> str:
+def too_dear(problem: Problem, history: History, least: Micros, what: str) -> str:
     """Say how much the next trial may cost, and what the cheapest takes."""
     most, left = left_for_a_trial(problem, history), problem.budget - history.spent
     digits = 3 if in_full(to_units(most), 3) != in_full(to_units(least), 3) else 6

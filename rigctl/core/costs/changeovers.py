@@ -47,11 +47,11 @@ class Changeovers:
     """(d,), unit cube; nan for a variable that was let go, or nobody knows where it is."""
 
     @classmethod
-    def of(cls, problem: Problem, history: History) -> Changeovers | None:
-        """Learn them; None where no variable is said to cost when it is changed."""
-        if not problem.changeovers:
-            return None
+    def of(cls, problem: Problem, history: History) -> Changeovers:
+        """Learn them, of the variables that are said to cost when they are changed."""
         d = problem.space.dimension
+        if not problem.changeovers:
+            return cls(np.zeros(d), np.full(d, np.nan))
         changed, last = _changes(problem, history.observations)
         parts = np.zeros(d)
         parts[list(problem.changeovers)] = _learned(problem, history.observations, changed)
@@ -73,7 +73,7 @@ class Changeovers:
 def without(problem: Problem, history: History) -> History:
     """Return the history as it would be if no trial had changed anything: what control sets cost by themselves."""
     found = Changeovers.of(problem, history)
-    if found is None or not found.parts.any():
+    if not found.parts.any():
         return history
     changed, _ = _changes(problem, history.observations)
     paid = changed @ found.parts[list(problem.changeovers)]

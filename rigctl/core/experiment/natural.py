@@ -132,7 +132,7 @@ def belief(problem: Problem, history: History) -> Belief:
         kept = tuple(0.0 if p is None else p.rho for p in known)
         return Belief(replace(usual, persistence=kept), notes)
     now = conditioned(usual, known, problem.look)
-    notes += (*_unread(problem), *together(usual, known, pairs))
+    notes += (*_unread(problem, problem.look), *together(usual, known, pairs))
     return Belief(now, notes, read_before(usual, now, known, problem.look))
 
 
@@ -165,14 +165,12 @@ def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Prob
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
 
 
-def _unread(problem: Problem) -> tuple[str, ...]:
+def _unread(problem: Problem, look: Look) -> tuple[str, ...]:
     """Say which variables were not read before this trial, though some trial may leave them alone."""
-    if problem.look is None:
-        return ()
     controlled = [set(c.indices) for c in problem.space.control_sets]
     return tuple(
         f"{v.name}: it was not read before the trial, so its usual spread is expected"
-        for i, (v, x) in enumerate(zip(problem.space.variables, problem.look.x, strict=True))
+        for i, (v, x) in enumerate(zip(problem.space.variables, look.x, strict=True))
         if x is None and not all(i in members for members in controlled)
     )
 

@@ -16,9 +16,9 @@ from rigctl.flaws import got, require
 from rigctl.text import Names, set_label, shown_set, shown_unit, shown_value
 
 MOST_STEPS = 10**9
+"""Of a range; no instrument tells so many setpoints apart."""
 OFF_GRID = 1e-9
 """More than this, as a share of the range, is no rounding error."""
-"""Of a range; no instrument tells so many setpoints apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class Variable:
     """The words of a category, whose numbers are its setpoints in this order; empty: it is a number."""
 
     @classmethod
-    def category(cls, name: str, levels: Levels, marginal: Marginal, label: str = "") -> Variable:
+    def category(cls, name: str, levels: Levels, marginal: Marginal) -> Variable:
         """Describe a choice among levels without an order; its marginal is on 0, 1/(L - 1), ..., 1. See `numbered`."""
         words = numbered(levels)
         low, *_, high = words.values()
         step = (high - low) / (len(words) - 1)
-        return cls(name, "", low, high, marginal, step, label, tuple(words))
+        return cls(name, "", low, high, marginal, step, levels=tuple(words))
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):

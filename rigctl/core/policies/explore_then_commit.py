@@ -16,7 +16,7 @@ import numpy as np
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
 from rigctl.core.experiment.money import to_units
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import JsonState
 from rigctl.flaws import require
 from rigctl.text import in_full
 
@@ -92,9 +92,6 @@ class ExploreThenCommit(OutlookPolicy):
 
     def __post_init__(self) -> None:
         require(0 <= self.tolerance < 1, self.tolerance, "must be at least 0 and below 1", where="tolerance")
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {"commit_trials": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         """Choose the next trial (U Algorithm 1, lines 3 to 9 or 13 to 28)."""

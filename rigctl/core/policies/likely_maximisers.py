@@ -27,7 +27,7 @@ from rigctl.core.bounds.expectations import value_at
 from rigctl.core.bounds.search import Peak
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import JsonState
 from rigctl.flaws import require
 
 WIDELY = 16
@@ -98,9 +98,6 @@ class LikelyMaximisers(OutlookPolicy):
         require(0 <= self.tolerance < 1, self.tolerance, "must be at least 0 and below 1", where="tolerance")
         require(self.spread >= 0, self.spread, "must be >= 0", where="spread")
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {"harvested": 0, "explored": 0}
-
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
         """Harvest if its share of the money allows for it now, else explore."""
         fitting = outlook.fitting()
@@ -109,7 +106,7 @@ class LikelyMaximisers(OutlookPolicy):
             choice = _meter(outlook, fitting)
         else:
             posterior, space = outlook.fitted.posterior, outlook.problem.space
-            options = supported(posterior, space, outlook.history, outlook.bounds, outlook.limits, anywhere=True)
+            options = supported(posterior, space, outlook.history, outlook.bounds, outlook.limits)
             choice = (
                 self._confirm(outlook, fitting, options, confirming=bool(state.get("confirming")))
                 or self._exploit(outlook, fitting, options, int(state.get("exploited", 0)))

@@ -187,7 +187,7 @@ def test_blocks_make_no_difference(posterior, space, alternatives, monkeypatch):
 
 def test_a_search_never_loses_the_best_it_has_seen(space):
     """Its best is at least as good as any setting it began with, and better on a smooth hill."""
-    around = Neighbourhood(space, np.array([0.3, 0.3]), np.random.default_rng(2))
+    around = Neighbourhood(space, np.array([0.3, 0.3]), np.random.default_rng(2), np.full(2, np.nan))
     begun = around.everywhere(8)
 
     def score(settings):

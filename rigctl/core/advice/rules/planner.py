@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +18,10 @@ from rigctl.core.costs.fields import Prices
 from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.natural import persistences
+from rigctl.core.experiment.persistence import Persistence
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Settings
 from rigctl.core.gp.surrogate import Posterior
-
-if TYPE_CHECKING:
-    from rigctl.core.experiment.persistence import Persistence
 
 DAYS = ((300, 512), (10**9, 256))
 """With at most so many trials a rule is sought on as many days, and stated on as many others; a day costs the square of

@@ -107,6 +107,7 @@ HALF_WEIGHTS = (
     0.18945061045506864, 0.18260341504492364, 0.16915651939500265, 0.1495959888165767,
     0.12462897125553407, 0.0951585116824926, 0.062253523938647456, 0.027152459411754176,
 )  # fmt: skip
+MOST_PANELS = 256
 SUPPORT_DROP = 40.0
 """Where a log-density has fallen by this much (to 4e-18 of its peak) it no longer counts."""
 
@@ -203,9 +204,9 @@ def resolution(slope: float, curvature: float, low: float, high: float, width: f
     return float(min(3.0 / np.sqrt(curvature + width**-2.0), 8.0 / steepness))
 
 
-def panels(low: float, high: float, width: float, most: int = 256) -> tuple[FloatArray, FloatArray]:
+def panels(low: float, high: float, width: float) -> tuple[FloatArray, FloatArray]:
     """Return composite Gauss-Legendre nodes and weights on [low, high], in panels no wider than `width`."""
-    count = int(np.clip(np.ceil((high - low) / width), 1, most))
+    count = int(np.clip(np.ceil((high - low) / width), 1, MOST_PANELS))
     nodes, weights = gauss_legendre()
     edges = np.linspace(low, high, count + 1)
     half = 0.5 * np.diff(edges)[:, None]

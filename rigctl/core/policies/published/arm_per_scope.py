@@ -64,7 +64,7 @@ class ArmPerScope:
         require(self.plays >= 1, self.plays, "must be >= 1", where="plays")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {"models": {}}
+        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

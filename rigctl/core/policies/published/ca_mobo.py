@@ -181,8 +181,10 @@ class _Turn:
         weights = rng.dirichlet(np.ones(len(self.further) + 1))
         acquisition = self._acquisition(weights)
         best = best_trade_offs(acquisition, rng)
-        found = max(self._affordable(acquisition, [best[i] for i in fitting]), key=lambda f: f.score)
         compared = {i: best[i].setting for i in fitting}
+        affordable = self.outlook.affordable(compared).items()
+        each = (best[i] if at == best[i].setting else acquisition.at(i, at) for i, at in affordable)
+        found = max(each, key=lambda f: f.score)
         label = self.outlook.label(found.control_set)
         return Choice(
             found.control_set,
@@ -193,14 +195,6 @@ class _Turn:
             technical=self._reason(found, weights),
             compared=compared,
         )
-
-    def _affordable(self, acquisition: Scalarised, best: Sequence[TradeOff]) -> Sequence[TradeOff]:
-        """Keep those that fit; where costs depend on the setting one may not, though its set does elsewhere.
-
-        If none does, the sets' upper maximisers, of which that is known.
-        """
-        fitting = [f for f in best if self.outlook.fits(f.control_set, f.setting)]
-        return fitting or [acquisition.at(f.control_set, self.outlook.bounds[f.control_set].upper_at) for f in best]
 
     def _acquisition(self, weights: FloatArray) -> Scalarised:
         """Weigh outcomes from a reference below the worst seen, else Q would be negative somewhere."""

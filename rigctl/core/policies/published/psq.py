@@ -76,7 +76,8 @@ class Psq(OutlookPolicy):
         fitting = outlook.fitting()
         among = fitting if self.per_cost else undominated(outlook.problem.space, fitting)
         scores = self._scores(outlook, among, rng)
-        peaks = _affordable(outlook, scores.peaks)
+        at = outlook.affordable({i: peak.setting for i, peak in scores.peaks.items()})
+        peaks = {i: replace(scores.peaks[i], setting=setting) for i, setting in at.items()}
         costs = outlook.costs_now()
         untried = [i for i in peaks if costs[i] is None] if self.per_cost else []
         if untried:
@@ -180,15 +181,6 @@ def _peaks(
     lengthscales = np.array(e.posterior.hyperparameters.lengthscales)
     search = Search(e, outlook.problem.space, lengthscales, SCREENING, (CLIMBERS,), tolerance)
     return search.peaks(surface, among, known, rng)
-
-
-def _affordable(outlook: Outlook, peaks: Mapping[int, Peak]) -> Mapping[int, Peak]:
-    """Keep the peaks that fit; where costs depend on the setting one may not, though its set does elsewhere.
-
-    If none does, the sets' upper maximisers, of which that is known.
-    """
-    fitting = {i: p for i, p in peaks.items() if outlook.fits(i, p.setting)}
-    return fitting or {i: replace(p, setting=outlook.bounds[i].upper_at) for i, p in peaks.items()}
 
 
 def undominated(space: Space, among: Sequence[int]) -> list[int]:
