@@ -281,6 +281,8 @@ def _referring(loaded: LoadedConfig) -> list[str]:
 
 
 def _cost(told: Forecast, currency: str) -> str:
+    if told.likely == told.least and not told.unknown:
+        return f"A trial costs {in_full(told.least, 3)} {currency}."
     least = f"A trial costs at least {in_full(told.least, 3)} {currency}"
     if told.likely is None:
         return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
@@ -483,7 +485,7 @@ def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> tuple[str
     for variable in loaded.problem.space.variables:
         reading = readings.get(variable.name)
         if reading is not None and not reading.valid:
-            flaw = Flaw(f"now reads {reading.detail}: no trial could use that")
+            flaw = Flaw(f"no trial could use its reading now: {reading.detail}")
             found.append(str(loaded.document.mistake(("variables", variable.name), flaw)))
     return tuple(found)
 
@@ -594,4 +596,5 @@ def _shown(found: Checked, width: int) -> Iterator[tuple[str, str]]:
     yield from ((f"{name}: {counted_of(care)}", "") for name, care in rig.care.items())
     yield from ((line, "") for line in who_is_told(tells(loaded), troubles=False))
     yield from ((f"warning: {text}", "yellow") for text in found.warnings)
-    yield from ((f"  {name:16} {said}", "" if well else "bold red") for name, (well, said) in found.answers.items())
+    for name, (well, said) in found.answers.items():
+        yield f"  {name:16} {said.removeprefix(f'{name}: ')}", "" if well else "bold red"

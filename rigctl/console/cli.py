@@ -33,7 +33,17 @@ from rigctl.console.options import (
     Wish,
     buses,
 )
-from rigctl.console.output import Answer, after_check, after_demo, after_status, console, print_json, remark, tell
+from rigctl.console.output import (
+    Answer,
+    after_check,
+    after_demo,
+    after_run,
+    after_status,
+    console,
+    print_json,
+    remark,
+    tell,
+)
 from rigctl.console.verbs import Commands, Here, Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 from rigctl.threads import keep_to_one_thread
@@ -155,8 +165,9 @@ def run(
         directory = state_directory(state, loaded.name)
         with _shown(loaded, directory, serve=serve, json=json) as screen:
             outcome = running.run_campaign(loaded, directory, screen, ctx.obj)
-        fields = running.to_json(outcome)
-        return Answer(fields, lambda screen: running.show(outcome, loaded, screen), exit_code=outcome.exit_code)
+        found, shown = outcome.recommendation, lambda screen: running.show(outcome, loaded, screen)
+        following = after_run(config, state, outcome.result.ending, None if found is None else found.rule)
+        return Answer(running.to_json(outcome), shown, following, outcome.exit_code)
 
 
 @contextmanager

@@ -264,6 +264,8 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 HEAD = "Next: "
+DONE = ("budget", "finished", "trials")
+"""Endings of a campaign that has nothing left to do."""
 
 
 def after_demo() -> str:
@@ -307,7 +309,7 @@ def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | N
     """Deal with what stands in the way, else go on, else read what came of it."""
     which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"
     named = f"{'CONFIG' if config is None else _word(config)}{_where(state)}"
-    done = "ended" in answer and answer["ended"] in ("budget", "finished", "trials")
+    done = "ended" in answer and answer["ended"] in DONE
     if "tripped" in answer:
         verb, why = "help after-a-trip", "find the cause before anything runs again"
     elif answer.get("active_alarms"):
@@ -325,6 +327,13 @@ def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | N
     else:
         verb, why = f"suggest {named}", f"at any time: rigctl recommend{which}"
     return f"{HEAD}rigctl {verb}{f'   ({why})' if why else ''}"
+
+
+def after_run(config: Path, state: Path | None, ending: str, rule: Rule | None) -> str:
+    """Go on from what was just recommended; a campaign that is not done says by `status` what it needs."""
+    if ending in DONE:
+        return after_recommend(config, state, rule)
+    return f"{HEAD}rigctl status {_word(config)}{_where(state)}"
 
 
 def after_recommend(config: Path | None, state: Path | None, rule: Rule | None) -> str:

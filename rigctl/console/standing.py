@@ -165,7 +165,10 @@ NAMES: Mapping[str, str] = {
     "alarms": "alarms so far",
     "first_due": "first outcome due",
 }
-ORDER = ("rig", "running", "ended", "tripped", "phase", "spent", "last_trial", "best_trial", "answer")
+ORDER = (
+    *("rig", "running", "ended", "tripped", "phase", "spent"),
+    *("trial", "doses", "why", "readings", "last_trial", "best_trial", "answer"),
+)
 """What people read first."""
 NOT_SAID = f"unknown: it was killed, or is only starting; {AGAIN} makes everything safe first, then goes on"
 FOR_PROGRAMS = ("ok", "pid", "speedup", "watch", "buses", "decision_s", "currency", "budget", "trials")
@@ -173,8 +176,7 @@ FOR_PROGRAMS = ("ok", "pid", "speedup", "watch", "buses", "decision_s", "currenc
 
 def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """Put a status in words, the most important first; what there is none of is left out."""
-    words = {name: status[name] for name in ORDER if name in status}
-    words |= {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
+    words = {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
     if status.get("running", True):
         words |= _running(Status.of(status))
     if words.get("phase") == "running":
@@ -182,6 +184,8 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
     words |= {name: say(status) for name, say in SAID.items() if status.get(name) is not None or name in words}
     if "upkeep" in words:
         words |= _instruments(words.pop("upkeep"))
+    words |= {"version": words.pop("version", "")}
+    words = {name: words[name] for name in ORDER if name in words} | words
     return {name: told for name, told in words.items() if told or told is False}
 
 
@@ -209,7 +213,7 @@ def _best(status: Mapping[str, Any]) -> str:
 
 def _answer(status: Mapping[str, Any]) -> str:
     told, trial = status["answer"]["told"], status["answer"]["trial"]
-    return f"{told} (as of trial {trial})"
+    return f"as of trial {trial}: {told}"
 
 
 def _acts(status: Mapping[str, Any]) -> str:

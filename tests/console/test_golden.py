@@ -209,9 +209,12 @@ def test_the_verbs_that_look_in_a_pipe(ingested, verb):
 def test_a_status_puts_the_trial_under_way_in_words(golden):
     """What is done, for how long yet, doses and readings; a program gets the same by its parts."""
     readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
-    answer = {"running": True, **board(7).now.to_json(), "speedup": 60.0, "readings": readings}
+    answer = {"running": True, **board(7).now.to_json(), "speedup": 60.0, "readings": readings, "version": "0.1.0"}
     assert answer["trial"]["step_left_s"] == 7100.0
     words = for_people(answer)
+    order = list(words)
+    assert order[order.index("spent") :][:5] == ["spent", "trial", "doses", "why", "readings"]
+    assert order[-1] == "version"
     golden(words["trial"])
     golden(words["doses"])
     golden(words["readings"])

@@ -80,3 +80,10 @@ def test_a_status_ends_with_what_to_do(status, verb):
     """What stands in the way comes first; then what goes on; at the end, what came of it."""
     line = output.after_status(status, Path("rig.yaml"), None)
     assert line.removeprefix("Next: rigctl ").partition("   (")[0] == verb
+
+
+@pytest.mark.parametrize(("ending", "verb"), [("budget", "report"), ("trials", "report"), ("abandoned", "status")])
+def test_a_run_ends_with_what_to_do(ending, verb):
+    """Once it is done, what came of it can be passed on; else `status` says what it needs."""
+    line = output.after_run(Path("rig.yaml"), Path("my state"), ending, None)
+    assert line.startswith(f"Next: rigctl {verb} rig.yaml --state 'my state'")

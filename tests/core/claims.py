@@ -13,7 +13,7 @@ FORBIDDEN = (
 )
 ROW = re.compile(
     r"  (?P<label>\S+): (?:(?P<low>-?[\d.]+) to (?P<high>-?[\d.]+) cm2, most likely (?P<mean>-?[\d.]+)"
-    r"|nothing measured yet); "
+    r"; |nothing measured yet; )?"
     r"(?:(?P<cost>[\d.]+) EUR a trial(?: \(at least (?P<least>[\d.]+)\))?|cost not known yet); "
     r"(?P<trials>\d+) trials?(?P<standing>;.*)?"
 )

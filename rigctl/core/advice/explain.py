@@ -85,7 +85,9 @@ def explain(
     if proposal.sets:
         others = [f for f in problem.further if not f.limited]
         besides = ", whatever becomes of the other outcomes" if others else ""
-        lines.append(f"Expected {outcome} of each control set{besides}:")
+        known = any(report.mean is not None for report in proposal.sets)
+        no_trial = f"No trial has measured {outcome} yet. The control sets:"
+        lines.append(f"Expected {outcome} of each control set{besides}:" if known else no_trial)
     return (*lines, *_each_set(proposal, rows, own, at, units))
 
 
@@ -176,6 +178,7 @@ class _Rows:
 
     def __init__(self, reports: Sequence[SetReport], unit: str, currency: str) -> None:
         self._unit, self._currency = unit, currency
+        self._known = any(r.mean is not None for r in reports)  # else what stands above the rows says it of all
         self._decimals = decimals_for([r.sd for r in reports if r.sd is not None])
         self._money = decimals_for([0.01 * r.cost_mean for r in reports if r.cost_mean])
 
@@ -190,7 +193,8 @@ class _Rows:
         return f"{amount:.{self._decimals}f} {self._unit}".rstrip()
 
     def promise(self, report: SetReport) -> str:
-        return f"{self.expected(report)}; {self._cost(report)}; {counted(report.trials, 'trial')}"
+        expected = f"{self.expected(report)}; " if self._known else ""
+        return f"{expected}{self._cost(report)}; {counted(report.trials, 'trial')}"
 
     def _cost(self, report: SetReport) -> str:
         if report.cost_mean is None:
