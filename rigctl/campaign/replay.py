@@ -159,21 +159,13 @@ def prices(reader: Reader, spec: CampaignSpec) -> tuple[Price, ...]:
     return tuple(Price(m.name, float(m.mean_price) * units, per, of) for m, units, per, of in charged)
 
 
-def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most: int = MOST) -> Counterfactuals | None:
-    """Find what would have changed a trial's decision; None if it cannot be made again.
-
-    That is so for trials done by hand, for decisions that came too late, and where today's code or configuration decide
-    otherwise.
-    """
-    return flips_of(situation_before(reader, spec, row), row, prices(reader, spec), most)
-
-
 def flips_of(
     situation: Situation, row: TrialRow, priced: tuple[Price, ...], most: int = MOST
 ) -> Counterfactuals | None:
-    """Find what would have changed a decision that was made in this situation; None if it cannot be made again.
+    """Find what would have changed the decision of a trial, made in this situation; None if it cannot be made again.
 
-    Nothing would change a batch of production: it is run as it was made.
+    That is so for trials done by hand, for decisions that came too late, and where today's code or configuration decide
+    otherwise. Nothing would change a batch of production: it is run as it was made.
     """
     if row.operated or row.origin not in ("policy", "rejected"):
         return None
@@ -184,13 +176,11 @@ def flips_of(
     return found if found.answer == set_label(row.control_set) else None
 
 
-def what_came_of(reader: Reader, spec: CampaignSpec, row: TrialRow) -> CameOf | None:
-    """Hold a trial that is over against what was expected of it; None while it is under way, or was done by hand."""
-    return came_of_row(situation_before(reader, spec, row), row, reader.policy_state(before=row.trial + 1))
-
-
 def came_of_row(situation: Situation, row: TrialRow, state: JsonState | None) -> CameOf | None:
-    """Do so by the hyper-parameters in `state`, for a decision that was made in this situation."""
+    """Hold a trial that is over against what was expected of it, by the hyper-parameters in `state`.
+
+    None while it is under way, or if it was done by hand.
+    """
     if row.proposal is None or not row.state.final:
         return None
     s, known = situation, Hyperparameters.remembered(state)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rigctl.campaign.acts import changes
 from rigctl.campaign.journal.rows import ByHand, TrialRow
-from rigctl.campaign.replay import ReplayedTrial, replay, what_came_of, what_would_change
+from rigctl.campaign.replay import ReplayedTrial, came_of_row, flips_of, prices, replay, situation_before
 from rigctl.config.profiles import ProfileInfo
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.benches.suggest import sentences
@@ -66,9 +66,10 @@ def explained(
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     lines += (*corrected, *(f"{label} could not be played then: {why}." for label, why in row.unavailable.items()))
-    loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
-    flips = None if quick else what_would_change(campaign.reader, spec, row)
-    came_of = what_came_of(campaign.reader, spec, row)
+    loaded, spec, reader = campaign.loaded, campaign_spec(campaign.loaded), campaign.reader
+    before = situation_before(reader, spec, row)
+    flips = None if quick else flips_of(before, row, prices(reader, spec))
+    came_of = came_of_row(before, row, reader.policy_state(before=row.trial + 1))
     unit, names = shown_unit(loaded.outcome_unit), loaded.problem.space.units
     if flips is not None:
         lines += ("Changes that would have led to another choice:",)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign import replay
-from rigctl.campaign.replay import asked, prices, situation_before, what_came_of, what_would_change
+from rigctl.campaign.replay import asked, came_of_row, flips_of, prices, situation_before
 from rigctl.core.counterfactuals import NO_ANSWER
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from tests.campaign.fakes import make_spec
@@ -36,12 +36,13 @@ async def test_what_would_have_changed_it_is_found_in_the_past(stage):
     spec = await done(stage)
     with stage.journal() as reader:
         row = reader.trials()[-1]
-        found = what_would_change(reader, spec, row, most=40)
+        before, priced = situation_before(reader, spec, row), prices(reader, spec)
+        found = flips_of(before, row, priced, most=40)
         assert found.answer == "+".join(row.control_set)
         assert found.asked <= 40
-        assert {p.meter for p in prices(reader, spec)} == {m.name for m in spec.rig.meters}
-        assert what_would_change(reader, spec, replace(row, origin="manual")) is None
-        assert what_would_change(reader, spec, replace(row, control_set=("z",)), most=40) is None
+        assert {p.meter for p in priced} == {m.name for m in spec.rig.meters}
+        assert flips_of(before, replace(row, origin="manual"), priced) is None
+        assert flips_of(before, replace(row, control_set=("z",)), priced, most=40) is None
 
 
 @pytest.mark.slow
@@ -50,7 +51,8 @@ async def test_of_a_choice_that_cannot_be_made_any_more_nothing_is_said(stage, m
     spec = await done(stage)
     monkeypatch.setattr(replay, "asked", lambda _: NO_ANSWER)
     with stage.journal() as reader:
-        assert what_would_change(reader, spec, reader.trials()[-1]) is None
+        row = reader.trials()[-1]
+        assert flips_of(situation_before(reader, spec, row), row, prices(reader, spec)) is None
 
 
 @pytest.mark.slow
@@ -59,8 +61,9 @@ async def test_what_came_of_it_is_held_against_what_was_expected(stage):
     spec = await done(stage)
     with stage.journal() as reader:
         row = reader.trials()[-1]
-        found = what_came_of(reader, spec, row)
+        before, state = situation_before(reader, spec, row), reader.policy_state(before=row.trial + 1)
+        found = came_of_row(before, row, state)
         assert found.outcome == row.outcome
         assert found.expected.low < found.expected.mean < found.expected.high
         assert found.expected_cost is not None
-        assert what_came_of(reader, spec, replace(row, proposal=None)) is None
+        assert came_of_row(before, replace(row, proposal=None), state) is None
