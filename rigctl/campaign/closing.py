@@ -8,7 +8,6 @@ from math import fsum, inf
 from typing import TYPE_CHECKING
 
 from rigctl.campaign.desk import CampaignPart
-from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
@@ -150,7 +149,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     bad = [slept, *bad] if slept else bad
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    awaiting = None if bad or rig.late is None else AwaitedOutcome(rig.late.by, rig.late.due_s)
+    awaiting = None if bad else rig.late
     event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
     idle = idle_in_trial(rig.meters, used, lines, past, _why_idle(used) if dead else SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)

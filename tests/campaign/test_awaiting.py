@@ -10,7 +10,6 @@ import pytest
 from rigctl.campaign import control
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.journal.mending import mended
 from rigctl.campaign.journal.rows import Amendment
@@ -307,7 +306,7 @@ def test_a_clock_that_was_set_right_after_the_trial_gives_no_outcome_up_after_a_
     for event, step in STEPS.items():
         if event is not Event.RECORD:
             step(journal, 1)
-    journal.finish(1, State.MEASURED, Event.AWAIT, LINES, awaiting=AwaitedOutcome("hand", BY_HAND.due_s))
+    journal.finish(1, State.MEASURED, Event.AWAIT, LINES, awaiting=BY_HAND)
     wall[0] = datetime(2026, 6, 1, tzinfo=UTC)
     journal.time.clock.at_s += 3600.0
     journal.beat()

@@ -10,7 +10,6 @@ import pytest
 
 from rigctl.campaign import acts
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.trial import Event, State
 from rigctl.config.load import load_text
 from rigctl.console.benches.outcomes import judged
@@ -48,7 +47,7 @@ def awaited(bench):
             journal.run(n, {"ph": ActuatorState(True, 6.0)})
             measured = {"ph": Measurement(6.0, 0.0, 5), "ca": Measurement(2.0 + n, 0.0, 5)}
             journal.measure(n, measured, loaded.rig.outcome_names, {})
-            journal.finish(n, State.MEASURED, Event.AWAIT, (), awaiting=AwaitedOutcome("hand", 3 * 86400.0))
+            journal.finish(n, State.MEASURED, Event.AWAIT, (), awaiting=loaded.rig.late)
         journal.beat(ended="stopped")
     return bench
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State, undecided
@@ -19,6 +18,7 @@ from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
 from rigctl.page.words import STILL, clock, headline
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.rig.values import Alarm
 from rigctl.text import told_utc
 from tests.campaign.records import READINGS, STEPS, record_trial
@@ -95,7 +95,9 @@ def test_instants_of_the_page_are_utc(journal, tmp_path, in_kathmandu, golden):
     """As it says, wherever its server is; in a terminal they are this machine's, or name their zone."""
     for event in list(STEPS)[:4]:
         STEPS[event](journal, 1)
-    journal.finish(1, State.MEASURED, Event.AWAIT, (), awaiting=AwaitedOutcome("hand", 3600.0))
+    journal.finish(
+        1, State.MEASURED, Event.AWAIT, (), awaiting=OutcomeSpec(name="y", unit="1", by="hand", within_s=3600.0)
+    )
     found = facts(tmp_path, "waiting")
     golden(found.trial.note)
     due = found.awaited[0].due

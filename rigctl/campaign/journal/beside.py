@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Final
 
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import CampaignTime
@@ -16,6 +15,7 @@ from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.trial import UNDER_WAY, Event, State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros
+from rigctl.rig.spec import OutcomeSpec
 
 CAMPAIGN: Final = "rigctl"
 """Who gives up an outcome that nobody has said in time."""
@@ -73,15 +73,6 @@ class IdleBook(Book):
             self.add(self._number(f"SELECT coalesce(({left}), ({following}), 1)"), lines)
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitedOutcome:
-    """Says how the outcome of a trial comes whose rig part is over."""
-
-    how: Literal["hand", "sensor"]
-    in_s: float
-    """Rig seconds until it is read, or given up."""
-
-
 class AwaitedBook(Book):
     """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
 
@@ -89,11 +80,11 @@ class AwaitedBook(Book):
         """Return them by trial; of one, or of all."""
         return {row.trial: row for row in self._of_trial(AwaitedRow, trial, "trial")}
 
-    def add(self, trial: int, awaiting: AwaitedOutcome) -> None:
+    def add(self, trial: int, late: OutcomeSpec) -> None:
         """Note what a trial waits for inside the transaction that charges it."""
-        due = self._time.wall() + timedelta(seconds=awaiting.in_s / self._time.clock.speedup)
-        when = {"due_s": self._time.now_s() + awaiting.in_s, "due_utc": due.isoformat(timespec="milliseconds")}
-        self._insert(AwaitedRow, {"trial": trial, "how": awaiting.how, **when})
+        due = self._time.wall() + timedelta(seconds=late.due_s / self._time.clock.speedup)
+        when = {"due_s": self._time.now_s() + late.due_s, "due_utc": due.isoformat(timespec="milliseconds")}
+        self._insert(AwaitedRow, {"trial": trial, "how": late.by, **when})
 
     def waiting(self, *, by_wall: bool = True) -> Mapping[int, float]:
         """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then.

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rigctl.campaign.journal.beside import AwaitedOutcome
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
@@ -43,6 +42,7 @@ from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
 from rigctl.rig.clocks import Clock
 from rigctl.rig.protocols import ActuatorState, Reading
+from rigctl.rig.spec import OutcomeSpec
 from rigctl.rig.values import Measurement
 
 
@@ -294,7 +294,7 @@ class Journal(TrialBook):
         detail: str = "",
         after: Mapping[str, Reading] | None = None,
         idle: Sequence[IdleLine] = (),
-        awaiting: AwaitedOutcome | None = None,
+        awaiting: OutcomeSpec | None = None,
     ) -> None:
         """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 
