@@ -57,10 +57,6 @@ def _exchanged(rig: RigSpec, changed: Sequence[Pin], known: Mapping[str, Pin]) -
     )
 
 
-def _seen(pin: Pin) -> Seen:
-    return Seen(pin.model, pin.serial, pin.place)
-
-
 def _alike(pumps: Iterable[Pin]) -> list[str]:
     """Name the pumps that could change places without anybody noticing."""
     loose = [p for p in pumps if not (p.serial or p.place)]
@@ -116,7 +112,7 @@ class Caretaker(CampaignPart):
     async def begin(self) -> None:
         """Leave out what is out of service, and say who stands where, before the rig is opened."""
         for pin in (await self.journal.call(lambda j: j.read.pins.by_device())).values():
-            self.rig.hands.expect(pin.device, _seen(pin))  # safe values reach nobody else, also if opening fails
+            self.rig.hands.expect(pin.device, pin.seen)  # safe values reach nobody else, also if opening fails
         self.rig.hands.set_aside(frozenset(await self.journal.call(lambda j: out_of_service(j.read))))
 
     async def judge(self, *, read: bool = False, first: bool = False) -> None:
@@ -164,7 +160,7 @@ class Caretaker(CampaignPart):
             await self.journal.call(lambda j: j.pins.keep(new))
         for message in _alike(p for p in pins if p.device in rig.pumps):
             self.desk.minor("pumps", message, kind="alike")
-        return {pin.device: _seen(pin) for pin in (*known.values(), *new)}
+        return {pin.device: pin.seen for pin in (*known.values(), *new)}
 
     async def keep_calibrations(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> None:
         """Record what instruments say of their calibration; `fresh`: they were calibrated just now."""

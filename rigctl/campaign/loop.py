@@ -187,7 +187,7 @@ class Runner(CampaignPart):
 
     def interrupt(self, finding: Finding) -> None:
         """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
-        by_hand = bool(self.stop.pause and self.rig.hands.driven)  # then there is no trial that could fail
+        by_hand = bool(self.stop.pause and self.rig.driven)  # then there is no trial that could fail
         if self._under_way.break_off(finding):
             return
         if (finding.then in LASTING or by_hand) and (self._at_once is None or self._at_once.done()):

@@ -195,7 +195,7 @@ class Manual(CampaignPart):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-        driven = () if self.why_not() else self.rig.hands.driven
+        driven = () if self.why_not() else self.rig.driven
         if driven:
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
@@ -208,7 +208,7 @@ class Manual(CampaignPart):
 
     def status(self) -> Mapping[str, Any]:
         """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
-        by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
+        by_hand = {"doing": self.doing, "driven": dict(self.rig.driven) if self.why_not() == "" else {}}
         upkeep = to_json(self.spec.rig, self.care.states)
         known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
         return {name: value for name, value in known if value}
@@ -256,7 +256,7 @@ class Manual(CampaignPart):
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-        if self.rig.hands.driven:
+        if self.rig.driven:
             self._limit = asyncio.get_running_loop().call_later(self.limit_s, self._time_is_over)
 
     def _time_is_over(self) -> None:

@@ -152,9 +152,9 @@ def alone(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
             await daemon.until_at_hand(session)
             try:
                 answers.append(await session.acts.manual.act(asked, this_person(), why))
-                if session.rig.hands.driven:
+                if session.rig.driven:
                     logger("rigctl.manual").warning(f"{answers[-1]['outcome']}; Ctrl-C lets it go")
-                while session.rig.hands.driven:
+                while session.rig.driven:
                     await session.watchman.next_round()
             except RigctlError as error:
                 errors.append(error)

@@ -35,11 +35,6 @@ class Hands:
         """Return the devices that are out of service: nobody asks or tells them anything."""
         return frozenset(self.wiring.aside)
 
-    @property
-    def driven(self) -> Mapping[str, float]:
-        """Return what is imposed now, by actuator, engineering units."""
-        return dict(self.imposer.driven)
-
     def set_aside(self, names: frozenset[str]) -> None:
         """Take these devices out of service, and no others. Between trials; go `safe` before and after."""
         self.wiring.aside.clear()

@@ -33,31 +33,19 @@ from rigctl.rig.protocols import Doser, DoseStatus, Reading
 from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
 from rigctl.rig.values import News, OpenDose
 
-
-@dataclass(frozen=True, slots=True)
-class DoseTiming:
-    """How long a dose may take, and how exact a pump is."""
-
-    factor: float = 1.25
-    """Times volume / rate: a pump slower than this has run past its deadline."""
-    margin_s: float = 5.0
-    """Added to it, rig seconds."""
-    floor_s: float = 2.0
-    """And at least this much wall time, for the exchanges themselves."""
-    early_poll_s: float = 2.0
-    """Wall seconds between two questions while the dose is not due yet: a pump that restarted, or never began, is
-    noticed that soon."""
-    poll_s: float = 1.0
-    """Rig seconds between two questions once it is."""
-    slack: float = 0.05
-    """Share of the volume by which a complete dose may differ from the one asked for."""
-    slack_ml: float = 0.1
-    """Added to it."""
-
-    def slack_of(self, volume_ml: float) -> float:
-        return self.slack * volume_ml + self.slack_ml
-
-
+FACTOR = 1.25
+"""Times volume / rate: a pump slower than this has run past its deadline."""
+MARGIN_S = 5.0
+"""Added to it, rig seconds."""
+FLOOR_S = 2.0
+"""And at least this much wall time, for the exchanges themselves."""
+EARLY_POLL_S = 2.0
+"""Wall seconds between two questions while the dose is not due yet: a pump that restarted, or never began, is noticed
+that soon."""
+POLL_S = 1.0
+"""Rig seconds between two questions once it is."""
+SLACK, SLACK_ML = 0.05, 0.1
+"""Share of the volume by which a complete dose may differ from the one asked for, and what is added to it."""
 DIGITS = 9
 """Of a volume in mL: no pump gives less than a picolitre."""
 
@@ -77,6 +65,14 @@ class _Dose:
     @property
     def expected_s(self) -> float:
         return 60.0 * self.volume_ml / self.pump.device.max_rate_ml_per_min
+
+    @property
+    def slack_ml(self) -> float:
+        """Return by how much it may differ from what was asked for, and be complete."""
+        return SLACK * self.volume_ml + SLACK_ML
+
+    def is_exceeded_by(self, actual_ml: float | None) -> bool:
+        return actual_ml is not None and actual_ml > self.volume_ml + self.slack_ml
 
     def __str__(self) -> str:
         return f"{self.pump.name}: dose {self.id} of {self.volume_ml:g} mL"
@@ -98,7 +94,6 @@ class Dispenser:
         news: News,
         *,
         trip: Callable[[str], Awaitable[object]],
-        timing: DoseTiming | None = None,
         wall: Callable[[], float] | None = None,
     ) -> None:
         self._guard = guard
@@ -106,7 +101,6 @@ class Dispenser:
         self._clock = clock
         self._news = news
         self._trip = trip
-        self._timing = timing or DoseTiming()
         self._booking = asyncio.Lock()
         """Held from a look at the caps until the intent counts in them: pumps of one tank may dose side by side."""
         self._wall = wall or time.monotonic
@@ -155,7 +149,7 @@ class Dispenser:
             self.turns[dose.pump.name] = -abs(self.turns.get(dose.pump.name, 0)) - 1
             try:
                 given.append(await self._carried_out(dose, permit))
-                if len(doses) > 1 and given[-1] < dose.volume_ml - self._timing.slack_of(dose.volume_ml):
+                if len(doses) > 1 and given[-1] < dose.volume_ml - dose.slack_ml:
                     told = f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost"
                     raise ReadBackMismatch(told, devices=[dose.pump.name])
             except (DeviceError, GuardRefused, Tripped) as error:
@@ -176,7 +170,7 @@ class Dispenser:
         if status is None or status.running:
             return await self._overran(dose, ran_at_ml, running=status is not None)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
-        in_time = self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
+        in_time = self._clock.now_s() - started_s >= dose.expected_s / FACTOR
         refusal = refusal or status.fault
         given_ml = await self._given(dose, status, ran_at_ml, timely=confirmed and in_time and not refusal)
         if given_ml is None:
@@ -247,21 +241,21 @@ class Dispenser:
         """Ask until the dose is over, has given too much or is overdue; the last answer, and the most it showed, mL."""
         expected_s, now_s = dose.expected_s, self._clock.now_s()
         due_s = now_s + expected_s
-        until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
-        until_wall_s = self._wall() + self._timing.floor_s
-        early_s = self._timing.early_poll_s * self._clock.speedup
+        until_s = now_s + FACTOR * expected_s + MARGIN_S
+        until_wall_s = self._wall() + FLOOR_S
+        early_s = EARLY_POLL_S * self._clock.speedup
         ran_at_ml: float | None = None
         while True:
             left_s = due_s - self._clock.now_s()
-            await self._clock.rest(min(early_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
+            await self._clock.rest(min(early_s, left_s) if left_s > 0 else max(POLL_S, 0.02 * expected_s))
             status = await _status(dose.pump)
-            if status is not None and status.running and self._excess(dose, status.dispensed_ml):
+            if status is not None and status.running and dose.is_exceeded_by(status.dispensed_ml):
                 status = await _status(dose.pump)  # one spoilt answer is no overrun
             if status is not None and (status.reset or not status.running):
                 return status, ran_at_ml
             if status is not None:
                 ran_at_ml = max(status.dispensed_ml, ran_at_ml or 0.0)
-                if self._excess(dose, ran_at_ml):  # it took in another volume than it was sent
+                if dose.is_exceeded_by(ran_at_ml):  # it took in another volume than it was sent
                     return status, ran_at_ml
             if self._clock.now_s() > until_s and self._wall() > until_wall_s:
                 return status, ran_at_ml
@@ -270,17 +264,17 @@ class Dispenser:
         self, dose: _Dose, status: DoseStatus, ran_at_ml: float | None = None, *, timely: bool = False
     ) -> float | None:
         """Return what a dose that is over gave, by all that the pump says; None where it cannot be known."""
-        pump, slack_ml = dose.pump, self._timing.slack_of(dose.volume_ml)
+        pump = dose.pump
         total: Reading | None = None
         with suppress(DeviceError):  # no testimony
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
             total = total if total.valid and math.isfinite(total.value) else None
         heard = Account(
             asked_ml=dose.volume_ml,
-            slack_ml=slack_ml,
+            slack_ml=dose.slack_ml,
             before_ml=dose.before_ml,
             total_ml=None if total is None else total.value,
-            most_ml=slack_ml + most_ml(pump.device, self._clock.now_s() - dose.since_s),
+            most_ml=dose.slack_ml + most_ml(pump.device, self._clock.now_s() - dose.since_s),
             shown_ml=status.dispensed_ml,
             ran_at_ml=ran_at_ml,
             timely=timely,
@@ -298,15 +292,11 @@ class Dispenser:
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
         _over(dose, self.turns)
-        slack_ml = self._timing.slack_of(dose.volume_ml)
-        if actual_ml < dose.volume_ml - slack_ml:
+        if actual_ml < dose.volume_ml - dose.slack_ml:
             self._news.minor(dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed", kind="dose short")
-        elif self._excess(dose, actual_ml):
+        elif dose.is_exceeded_by(actual_ml):
             self._news.major(dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed", kind="dose over")
         return actual_ml
-
-    def _excess(self, dose: _Dose, actual_ml: float | None) -> bool:
-        return actual_ml is not None and actual_ml > dose.volume_ml + self._timing.slack_of(dose.volume_ml)
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Book nothing; return the error to raise."""
@@ -330,13 +320,13 @@ class Dispenser:
         A silent one ran past it if it still runs when it is stopped, or has given more than was asked for.
         """
         actual_ml, shown_ml = None, ran_at_ml or 0.0
-        past = "gave more than was asked for" if self._excess(dose, ran_at_ml) else "ran past its deadline"
+        past = "gave more than was asked for" if dose.is_exceeded_by(ran_at_ml) else "ran past its deadline"
         try:
             status, ran_on_ml = await self._halt(dose.pump)
             shown_ml = max(shown_ml, ran_on_ml or 0.0, status.dispensed_ml)
             ran_at_ml = ran_at_ml if ran_on_ml is None else max(ran_on_ml, ran_at_ml or 0.0)
             actual_ml = None if status.running else await self._given(dose, status, ran_at_ml)
-            running = running or ran_on_ml is not None or self._excess(dose, actual_ml)
+            running = running or ran_on_ml is not None or dose.is_exceeded_by(actual_ml)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
             if not running:

@@ -24,7 +24,7 @@ from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, ActuatorState, Doser
 from rigctl.rig.slewing import ramp
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
-from rigctl.rig.titration import FRESH_READINGS, Evidence, Partner, Side, Titration
+from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring
 
@@ -302,11 +302,9 @@ async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> 
 
 
 async def _value(probe: Probe, driven: str) -> float:
-    """Take a valid reading; a single INVALID one is asked again."""
-    for _ in range(FRESH_READINGS):
-        reading = await probe.read()
-        if reading.valid:
-            return reading.value
+    reading = await probe.fresh()
+    if reading.valid:
+        return reading.value
     why = f"{driven} may not jump, and it is not known from where it would begin"
     raise GarbledReply(f"{probe.name}: no valid reading ({reading.detail}); {why}", device=probe.handle.name)
 

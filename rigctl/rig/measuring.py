@@ -23,6 +23,8 @@ from rigctl.rig.values import Measurement
 SILENT_LIMIT = 3
 """After so many unanswered samples in a row a sensor is not asked again in this window: its bus has others to serve."""
 
+FRESH_READINGS = 3
+"""Attempts at a valid reading before whoever needs one gives up."""
 CONFIRMING = 3
 """Readings that must agree on a step beyond the plausible rate before it is believed."""
 GRANTED_S = 10.0
@@ -127,6 +129,14 @@ class Probe:
         """Take a fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
         reading, _ = await self.attempt()
         return reading
+
+    async def fresh(self) -> Reading:
+        """Take a reading, again if it is INVALID, a few times; one that still is says why."""
+        for _ in range(FRESH_READINGS - 1):
+            reading = await self.read()
+            if reading.valid:
+                return reading
+        return await self.read()
 
     async def attempt(self) -> tuple[Reading, bool]:
         """Read as `read`, and tell whether anything answered."""

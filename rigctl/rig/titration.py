@@ -29,8 +29,6 @@ UNANSWERED_DOSES = 2
 DENIED, MOVED = 0.2, 0.5
 """A dose of which the pump denies all but the first share, and which moves the reading by the second of what it should,
 was given all the same."""
-FRESH_READINGS = 3
-"""Attempts at a valid reading before dosing is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +175,9 @@ class Titration:
         raise ReadBackMismatch(message, devices=[pump.name, spec.sensor])
 
     async def _fresh(self) -> float:
-        """Take a valid reading now; a single INVALID one is asked again."""
-        for _ in range(FRESH_READINGS):
-            reading = await self.probe.read()
-            if reading.valid:
-                return reading.value
+        reading = await self.probe.fresh()
+        if reading.valid:
+            return reading.value
         raise GarbledReply(
             f"{self.probe.name}: {self.sides[0].spec.sensor} gives no valid reading ({reading.detail}), "
             f"so {self.sides[0].pump.name} doses nothing"

@@ -217,6 +217,10 @@ class FakeRig(FakeLooks):
         reading = Reading(value, unit, self.world.now_s)
         return self.counters[name](reading) if name in self.counters else reading
 
+    @property
+    def driven(self):
+        return self.hands.driven
+
     async def safe(self):
         await self._op("safe")
         self.world.do("safe")

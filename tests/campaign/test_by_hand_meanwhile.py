@@ -66,7 +66,7 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, gold
         return volume_ml
 
     async def meanwhile():
-        if stage.rig.hands.driven and not dosing:
+        if stage.rig.driven and not dosing:
             stage.rig.hands.dose = dose
             dosing.append(asyncio.create_task(ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)))
             await soon(lambda: ("dose pump 1 mL", "begun") in acts(stage))
@@ -111,8 +111,8 @@ async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
         stage.rig.hands.dose = dose
         await ask(stage, "manual", operation="set", device="valve", value=1.0)
         await ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)
-        assert (stage.alarms(), stage.rig.hands.driven) == ([], {"valve": 1.0})
-        await soon(lambda: not stage.rig.hands.driven)
+        assert (stage.alarms(), stage.rig.driven) == ([], {"valve": 1.0})
+        await soon(lambda: not stage.rig.driven)
         await ask(stage, "stop")
 
     async def pause():

@@ -250,7 +250,7 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, go
     golden(said[1])
     golden(said[2:5])
     assert (said[5], said[7]) == ("released", {"driven": {"valve": 1.0}})
-    assert (result.trials, stage.rig.hands.driven) == (2, {})
+    assert (result.trials, stage.rig.driven) == (2, {})
     with stage.journal() as journal:
         acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb in ("manual", "read")]
         doses = [dose.dispensed_ml for dose in journal.doses.rows() if dose.trial is None]
@@ -304,7 +304,7 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
     async def person():
         stage_limit = await ask(stage, "manual", operation="set", device="valve", value=1.0)
         assert stage_limit["device"] == "valve"
-        await soon(lambda: not stage.rig.hands.driven)
+        await soon(lambda: not stage.rig.driven)
         await ask(stage, "stop")
 
     await paused_then(stage, watched(max_trials=3), person)
@@ -324,7 +324,7 @@ async def test_the_watch_looks_on_while_a_person_drives(stage, golden):
     async def person():
         await ask(stage, "manual", operation="set", device="valve", value=1.0)
         reads[0] = 0.5
-        await soon(lambda: not stage.rig.hands.driven)
+        await soon(lambda: not stage.rig.driven)
         try:
             await ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)
         except RigctlError as error:

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rigctl.errors import DeviceFault, ReadBackMismatch
+from rigctl.rig import dosing
 from rigctl.rig.clocks import RealClock
-from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -44,7 +44,6 @@ class Stand:
         self.doses = FakeDoseLog()
         spec = greenhouse_spec(sim.buses, registry, timeout_s=20.0)  # a machine that others use may hold up a process
         self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, Heard(self.alarms))
-        self.rig._dispenser._timing = DoseTiming(floor_s=0.2)
 
     @property
     def severities(self):
@@ -67,7 +66,9 @@ async def slow_stand(slow_sim):
 async def standing(sim):
     sim.control({"clear": True})
     stand = Stand(sim)
-    yield stand
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dosing, "FLOOR_S", 0.2)
+        yield stand
     await stand.rig.close()
     sim.control({"clear": True})
 

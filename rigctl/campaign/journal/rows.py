@@ -16,6 +16,7 @@ from rigctl.campaign.journal.table import Column, Table, column, table, table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros
+from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark
@@ -266,9 +267,13 @@ class Pin:
     accepted: bool = column("1: by a person; 0: as first found", default=False, compare=False)
     who: str = column("that person", default="", compare=False)
 
+    @property
+    def seen(self) -> Seen:
+        return Seen(self.model, self.serial, self.place)
+
     def __str__(self) -> str:
         if self.serial:
-            return f"{self.model} {self.serial}"
+            return str(self.seen)
         return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
 
 
