@@ -11,7 +11,6 @@ import pytest
 import structlog
 
 from rigctl import logs
-from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.status import StatusFold
 from rigctl.console import output
@@ -111,7 +110,7 @@ def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
         journal.alarms.add(alarm)
         shown = [entry.text for entry in log_entries(journal.read, 10, None)]
     status = StatusFold.of("tank", "EUR", 1.0)
-    status.follow(AlarmRaised(alarm))
+    status.follow(alarm)
     page = environment().from_string("{{ text }}").render(text=EVERYTHING)
     assert shown
     assert all(map(harmless, [*shown, status.told(0.0).last_alarm, page, plain_page(EVERYTHING, [EVERYTHING])]))

@@ -19,7 +19,6 @@ from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import CampaignPart, Desk, ServiceManager, StopRequest
 from rigctl.campaign.events import (
-    CampaignEnded,
     CampaignEvent,
     CampaignResult,
     Dosed,
@@ -399,7 +398,7 @@ class Session:
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)
-        self.desk.tell(CampaignEnded(result))
+        self.desk.tell(result)
         return result
 
     async def _last_words(self, why: str, *, well: bool) -> None:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rigctl.campaign.events import AlarmRaised, Batches, CampaignEvent, Listener, TrialEnded
+from rigctl.campaign.events import Batches, CampaignEvent, Listener, TrialEnded
 from rigctl.campaign.journal.alarms import AlarmKey
 from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -68,7 +68,7 @@ class Desk(News):
         what = {"kind": alarm.kind, "source": alarm.source, "message": alarm.message}
         level("alarm", severity=alarm.severity.name, **what, **known)
         self.keep("alarm", lambda j: j.alarms.add(alarm))
-        self.tell(AlarmRaised(alarm))
+        self.tell(alarm)
 
     def latch(self, reason: str) -> None:
         """Keep a trip, which must outlive this process; the first reason stays."""

@@ -134,15 +134,8 @@ class PhaseChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmRaised:
-    """Something a person should know."""
-
-    alarm: Alarm
-
-
-@dataclass(frozen=True, slots=True)
 class CampaignResult:
-    """How a campaign (or this part of it) ended."""
+    """How a campaign (or this part of it) ended; the last event."""
 
     ending: Ending
     reason: str
@@ -161,13 +154,6 @@ class CampaignResult:
     """What batches for production have cost: no part of `spent`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CampaignEnded:
-    """The last event."""
-
-    result: CampaignResult
-
-
 CampaignEvent = (
     CampaignStarted
     | TrialProposed
@@ -178,9 +164,9 @@ CampaignEvent = (
     | TrialEnded
     | OutcomeCame
     | PhaseChanged
-    | AlarmRaised
+    | Alarm
     | AlarmMinded
-    | CampaignEnded
+    | CampaignResult
 )
 Listener = Callable[[CampaignEvent], None]
 """Called in the event loop; must not block."""

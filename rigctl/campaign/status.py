@@ -12,9 +12,8 @@ from typing import Any, Final, Literal
 
 from rigctl.campaign import control
 from rigctl.campaign.events import (
-    AlarmRaised,
-    CampaignEnded,
     CampaignEvent,
+    CampaignResult,
     CampaignStarted,
     Dosed,
     PhaseChanged,
@@ -29,6 +28,7 @@ from rigctl.campaign.trial import State
 from rigctl.codec import plain, typed
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import RigctlError
+from rigctl.rig.values import Alarm
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -260,11 +260,10 @@ class StatusFold:
                 self._change(trial=None, trials=event.row.trial, **_money(event))
             case PhaseChanged():
                 self._change(phase=event.phase.lower(), why=event.why)
-            case AlarmRaised():
-                said = f"{event.alarm.source}: {event.alarm.message}"
-                self._change(alarms=status.alarms + 1, last_alarm=said)
-            case CampaignEnded(result):  # one that ends while it starts has told nothing before
-                self._change(spent=to_units(result.spent), budget=to_units(result.budget))
+            case Alarm():
+                self._change(alarms=status.alarms + 1, last_alarm=f"{event.source}: {event.message}")
+            case CampaignResult():  # one that ends while it starts has told nothing before
+                self._change(spent=to_units(event.spent), budget=to_units(event.budget))
             case _:
                 pass
 

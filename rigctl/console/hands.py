@@ -14,7 +14,7 @@ from rigctl.campaign import control, daemon
 from rigctl.campaign.caretaker import pin_of
 from rigctl.campaign.decide import Question
 from rigctl.campaign.decider import Decider
-from rigctl.campaign.events import AlarmRaised, CampaignEvent
+from rigctl.campaign.events import CampaignEvent
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import bus_locks, campaign_here
 from rigctl.campaign.requests import Calibrate, Dose, DrivingOperation, HandOperation, Set
@@ -39,7 +39,7 @@ from rigctl.rig.guard import Command, KnownState, objections
 from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import News
+from rigctl.rig.values import Alarm, News
 from rigctl.rig.wiring import Wiring, wired
 from rigctl.signals import Signals
 
@@ -201,8 +201,8 @@ def _refuse_beforehand(spec: RigSpec, wiring: Wiring, asked: HandOperation) -> N
 
 
 def _tell(event: CampaignEvent) -> None:
-    if isinstance(event, AlarmRaised) and event.alarm.severity >= Severity.MAJOR:
-        logger("rigctl.manual").error(f"{event.alarm.source}: {event.alarm.message}")
+    if isinstance(event, Alarm) and event.severity >= Severity.MAJOR:
+        logger("rigctl.manual").error(f"{event.source}: {event.message}")
 
 
 def reset(directory: Path) -> Mapping[str, Any]:

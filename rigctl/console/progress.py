@@ -83,8 +83,8 @@ class Board:
                 self.took_s.append(self.now.trial.elapsed_s)
             case events.TrialEnded() | events.OutcomeCame():
                 self.take(event.row)
-            case events.AlarmRaised(alarm):
-                self.hear(alarm)
+            case Alarm():
+                self.hear(event)
             case _:
                 pass
 
@@ -424,10 +424,10 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = _ended_line(board, event)
         case events.PhaseChanged():
             line = board.pausing or f"going on: {event.why}"
-        case events.AlarmRaised():
-            line = f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
-        case events.CampaignEnded():
-            line = _end_line(board, event.result)
+        case Alarm():
+            line = f"alarm {event.severity.name} {event.source}: {event.message}"
+        case events.CampaignResult():
+            line = _end_line(board, event)
         case _:
             line = ""
     return line

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rigctl.campaign.events import AlarmRaised, CampaignEnded, CampaignEvent, CampaignStarted, PhaseChanged
+from rigctl.campaign.events import CampaignEvent, CampaignResult, CampaignStarted, PhaseChanged
 from rigctl.campaign.journal.alarms import AlarmMinded, Shelf
 from rigctl.codec import plain
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import counted
+from rigctl.rig.values import Alarm
 from rigctl.telling import Telling
 
 
@@ -50,23 +51,23 @@ def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[
     """
     when = {"at_s": at_s, "utc": utc}
     match event:
-        case AlarmRaised(alarm):
-            return {"event": "alarm", **when, **plain(alarm)}
+        case Alarm():
+            return {"event": "alarm", **when, **plain(event)}
         case AlarmMinded():
             return {"event": "minded", **plain(event), **when}
         case PhaseChanged():
             return {"event": "phase", "phase": event.phase, "why": event.why}
         case CampaignStarted():
             return {"event": "started", "trials": event.trials, "lost": event.lost}
-        case CampaignEnded(result):
-            spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency} spent"
-            facts = f"{counted(result.trials, 'trial')}, {result.recorded} of them with an outcome; {spent}."
+        case CampaignResult():
+            spent = f"{to_units(event.spent):.2f} of {to_units(event.budget):.2f} {currency} spent"
+            facts = f"{counted(event.trials, 'trial')}, {event.recorded} of them with an outcome; {spent}."
             return {
                 "event": "ended",
-                "ending": result.ending,
-                "reason": result.reason,
+                "ending": event.ending,
+                "reason": event.reason,
                 "facts": facts,
-                "safe": result.safe.ok,
+                "safe": event.safe.ok,
             }
         case _:
             return None

@@ -12,7 +12,7 @@ from decimal import Decimal
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.decide import decide
 from rigctl.campaign.decider import Decider
-from rigctl.campaign.events import AlarmRaised, RigSeen
+from rigctl.campaign.events import RigSeen
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
@@ -36,7 +36,7 @@ from rigctl.rig.spec import (
     TrialTiming,
     VariableWiring,
 )
-from rigctl.rig.values import Measurement, RigGlance, SafeReport
+from rigctl.rig.values import Alarm, Measurement, RigGlance, SafeReport
 from tests.campaign.fake_hands import FakeHands
 from tests.campaign.fake_looks import FakeLooks
 
@@ -423,7 +423,7 @@ class Stage:
             return journal.people.acts()
 
     def alarms(self):
-        return [event.alarm for event in self.told if isinstance(event, AlarmRaised)]
+        return [event for event in self.told if isinstance(event, Alarm)]
 
 
 def metered(journal, meter):

@@ -16,12 +16,13 @@ from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign import awaiting
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.events import AlarmRaised, TrialProposed
+from rigctl.campaign.events import TrialProposed
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
 from rigctl.errors import RigctlError, Tripped
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
+from rigctl.rig.values import Alarm
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump
@@ -145,7 +146,7 @@ class Bench:
         return await run_campaign(spec, self.state, factory, clock, self.listen, decider=ThreadDecider())
 
     def alarmed(self, what):
-        return any(what in str(event.alarm) for event in self.told if isinstance(event, AlarmRaised))
+        return any(what in str(event) for event in self.told if isinstance(event, Alarm))
 
 
 @pytest.fixture

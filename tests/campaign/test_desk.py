@@ -23,7 +23,7 @@ class Untold:
 def heard():
     """What people are told, and how to raise something."""
     told = []
-    desk = Desk(Untold(), lambda event: told.append((event.alarm.kind, event.alarm.state, event.alarm.message)), [LINE])
+    desk = Desk(Untold(), lambda event: told.append((event.kind, event.state, event.message)), [LINE])
 
     def alarm(kind, state, source=LINE, severity=Severity.MAJOR):
         desk.alarm(Alarm(severity, source, kind, kind=kind, state=state))

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import pytest
 from pyModbusTCP.constants import EXP_GATEWAY_TARGET_DEVICE_FAILED_TO_RESPOND as UNHEARD
 
-from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed, TrialStep
+from rigctl.campaign.events import TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_units
 from rigctl.rig.clocks import Civil, Clock
+from rigctl.rig.values import Alarm
 from tests.campaign.fakes import open_journal
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import BALANCE, FEED, PROBE, Bench, Feeder, Plc
@@ -208,7 +209,7 @@ async def test_a_meter_that_is_gone_before_a_look_is_waited_for(bench):
     asked, filled = await mending
     assert (filled, [row.state for row in ended(bench)]) == ([], [State.RECORDED])
     assert asked < 20
-    assert [event.alarm.kind for event in bench.told if isinstance(event, AlarmRaised)].count("trial failed") == 1
+    assert [event.kind for event in bench.told if isinstance(event, Alarm)].count("trial failed") == 1
 
 
 @pytest.mark.parametrize(
@@ -232,7 +233,7 @@ async def test_an_outcome_is_not_taken_late_from_a_sensor_that_ails(bench, ails,
     await bench.run(LATE, max_trials=len(states), within=within)
     with closing(open_journal(bench.state, bench.clock)) as journal:
         assert [row.state for row in journal.read.trials()] == states
-    assert any(why in str(event.alarm) for event in bench.told if isinstance(event, AlarmRaised))
+    assert any(why in str(event) for event in bench.told if isinstance(event, Alarm))
 
 
 async def test_a_trial_that_costs_more_than_it_may_shuts_the_valve_and_is_charged_by_the_meter(bench):
@@ -257,5 +258,5 @@ async def test_a_trial_that_costs_more_than_it_may_shuts_the_valve_and_is_charge
     assert (row.state, row.estimated, plc.open) == (State.ABANDONED, False, False)
     assert len(kwh) in (4, 5)
     assert to_units(row.cost) == pytest.approx(100 * (kwh[-1] - kwh[0]) + 0.05, abs=1e-3)
-    told = [event.alarm for event in bench.told if isinstance(event, AlarmRaised)]
+    told = [event for event in bench.told if isinstance(event, Alarm)]
     assert [(alarm.kind, alarm.source) for alarm in told] == [("too dear", "trial 1")]

@@ -6,9 +6,10 @@ import threading
 import pytest
 from pyModbusTCP.server import ModbusServer
 
-from rigctl.campaign.events import AlarmRaised, TrialStep
+from rigctl.campaign.events import TrialStep
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
 from tests.campaign.test_at_speed_one import Bench, Plc
 
 pytestmark = pytest.mark.slow
@@ -83,9 +84,9 @@ async def test_one_dead_plc_is_told_once_and_not_for_each_variable(tmp_path, how
     def heard(event):
         if isinstance(event, TrialStep) and event.state is State.RUNNING:
             runs.set()
-        if isinstance(event, AlarmRaised):
-            alarms.append(event.alarm)
-            if event.alarm.source == "safe state":
+        if isinstance(event, Alarm):
+            alarms.append(event)
+            if event.source == "safe state":
                 unsafe.set()
 
     async def fail():

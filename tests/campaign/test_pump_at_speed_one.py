@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.campaign.events import AlarmRaised, TrialEnded, TrialProposed
+from rigctl.campaign.events import TrialEnded, TrialProposed
 from rigctl.errors import RigctlError, Tripped
 from rigctl.rig.clocks import RealClock
+from rigctl.rig.values import Alarm
 from rigctl_drivers import i2c_line
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_at_speed_one import FEED, Bench, Plc
@@ -145,7 +146,7 @@ def rows(bench, sql):
 
 
 def kinds(bench, source):
-    told = [event.alarm for event in bench.told if isinstance(event, AlarmRaised)]
+    told = [event for event in bench.told if isinstance(event, Alarm)]
     return {alarm.kind for alarm in told if alarm.source == source}
 
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.events import AlarmRaised, TrialEnded
+from rigctl.campaign.events import TrialEnded
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
 from rigctl.console.safe import make_safe, safe_first
 from rigctl.errors import IdentityMismatch
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
+from rigctl.rig.values import Alarm
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.drivers.peers import TcpPeer, cut_lines, peers
 from tests.drivers.test_scpi_output import Supply
@@ -130,7 +131,7 @@ async def test_a_number_is_not_sent_to_another_instrument(bench, by_configuratio
 
 def insist(event):
     """What stays to make everything safe is ended by a second signal."""
-    if isinstance(event, AlarmRaised) and (event.alarm.kind, event.alarm.source) == ("unconfirmed", "safe state"):
+    if isinstance(event, Alarm) and (event.kind, event.source) == ("unconfirmed", "safe state"):
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
 

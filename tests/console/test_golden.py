@@ -94,7 +94,7 @@ STORY = (
     events.RigSeen(400.0, SEEN),
     events.TrialStep(1, State.MEASURED, 8100.0),
     events.TrialEnded(row(1, 1.5), 250_000, 20_000_000),
-    events.AlarmRaised(SILENT_PUMP),
+    SILENT_PUMP,
     events.TrialEnded(row(2, None, State.FAILED, "camera: silent"), 500_000, 20_000_000),
     events.PhaseChanged("HOLDING", "ph_probe has not answered for 12 s"),
     events.PhaseChanged("RUNNING", "ph_probe answers again"),

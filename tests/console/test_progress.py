@@ -9,9 +9,7 @@ import pytest
 from rich.console import Console
 
 from rigctl.campaign.events import (
-    AlarmRaised,
     Batches,
-    CampaignEnded,
     CampaignEvent,
     CampaignResult,
     CampaignStarted,
@@ -66,8 +64,8 @@ STORY = (
     TrialEnded(row(1, 1.5), 250_000, 20_000_000),
     TrialEnded(row(2, 1.2), 500_000, 20_000_000),
     TrialEnded(row(3, None, State.FAILED, "camera: silent"), 750_000, 20_000_000),
-    AlarmRaised(Alarm(Severity.MAJOR, "doser", "ran dry", kind="dry")),
-    CampaignEnded(RESULT),
+    Alarm(Severity.MAJOR, "doser", "ran dry", kind="dry"),
+    RESULT,
 )
 
 
@@ -95,7 +93,7 @@ def told(terminal: bool, config: str = BENCH, story: Sequence[CampaignEvent] = S
         ("events", BENCH, STORY),
         ("stopped while it starts", BENCH, STORY[-1:]),
         ("minimising", BENCH.replace("floor: 0", "direction: minimise"), STORY),
-        ("markup", BENCH, [AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'", kind="reply"))]),
+        ("markup", BENCH, [Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'", kind="reply")]),
         ("production", BENCH, PRODUCTION),
     ],
 )
@@ -114,9 +112,9 @@ def test_an_alarm_that_is_over_stands_on_the_board_no_more():
         replace(stands, kind="note", state="once"),
     ]
     for alarm in (stands, *others, stands):
-        board.follow(AlarmRaised(alarm))
+        board.follow(alarm)
     assert board.alarms == [*others[1:], stands]
-    board.follow(AlarmRaised(replace(stands, state="over")))
+    board.follow(replace(stands, state="over"))
     assert board.alarms == others[1:]
 
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from rigctl.campaign.events import AlarmRaised, PhaseChanged, RigSeen
+from rigctl.campaign.events import PhaseChanged, RigSeen
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.alarms import AlarmMinded
 from rigctl.errors import Tripped, UsageError
@@ -70,7 +70,7 @@ def world(monkeypatch):
 
 
 def alarm(number=0):
-    return AlarmRaised(Alarm(Severity.MAJOR, "ph", f"low {number}", kind="low", state="stands", action="hold"))
+    return Alarm(Severity.MAJOR, "ph", f"low {number}", kind="low", state="stands", action="hold")
 
 
 def test_what_is_for_people_is_handed_on_in_order(world):

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, TrialEnded, TrialStep
+from rigctl.campaign.events import CampaignEvent, CampaignStarted, TrialEnded, TrialStep
 from rigctl.rig.values import Alarm
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.pump import PumpFaults
@@ -59,11 +59,11 @@ class Calm:
         elif isinstance(event, TrialEnded) and event.row.trial in self._began:
             if self._calm_since(self._began[event.row.trial]):
                 self._ended(event)
-        elif isinstance(event, AlarmRaised) and event.alarm.kind == "setpoint missed":
+        elif isinstance(event, Alarm) and event.kind == "setpoint missed":
             if self._unsettled() or not self._witness.promises.course.dosed:
                 self._beyond_s = self._kernel.now_s
-        elif isinstance(event, AlarmRaised) and event.alarm.kind in FAULTS and event.alarm.state != "over":
-            self._alarmed(event.alarm)
+        elif isinstance(event, Alarm) and event.kind in FAULTS and event.state != "over":
+            self._alarmed(event)
 
     def _alarmed(self, alarm: Alarm) -> None:
         if self._calm_since(self._started_s) and self._kernel.now_s > self._started_s + QUIET_S:

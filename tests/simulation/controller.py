@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 from rigctl.campaign import awaiting, daemon, lock, production, watchman
 from rigctl.campaign.control import Request, Verbs
-from rigctl.campaign.events import AlarmRaised, CampaignEvent
+from rigctl.campaign.events import CampaignEvent
 from rigctl.campaign.journal import Journal, past, writer
 from rigctl.campaign.journal import database as journal_database
 from rigctl.campaign.spec import CampaignSpec
@@ -189,10 +189,9 @@ class Controller:
 
     def _heard(self, running: Running, event: CampaignEvent) -> None:
         self.heard(running, event)
-        if isinstance(event, AlarmRaised):
-            running.alarms.append((self.kernel.now_s, event.alarm))
-            alarm = event.alarm
-            told = f"{alarm.severity.name} {alarm.source}: {alarm.message}"
+        if isinstance(event, Alarm):
+            running.alarms.append((self.kernel.now_s, event))
+            told = f"{event.severity.name} {event.source}: {event.message}"
             self.kernel.trace(f"{self.kernel.now_s:.6f} {running.life.name} alarm {told}")
         elif type(event).__name__ not in ("RigSeen",):
             self.kernel.trace(f"{self.kernel.now_s:.6f} {running.life.name} {_short(event)}")

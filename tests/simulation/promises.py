@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rigctl.campaign import safe_file
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, TrialStep
+from rigctl.campaign.events import CampaignEvent, CampaignStarted, TrialStep
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.safe_file import SafeFile
 from rigctl.errors import RigctlError
@@ -98,10 +98,10 @@ class Promises:
                 self.overrun.begins()
             if isinstance(event, TrialStep) and event.state == "ARMED":
                 self.truths.dosed.begins(event.trial)
-            if isinstance(event, AlarmRaised):
-                self._demanded(event.alarm)
-                self.truths.dosed.alarmed(event.alarm)
-                self.truths.alarmed(event.alarm)
+            if isinstance(event, Alarm):
+                self._demanded(event)
+                self.truths.dosed.alarmed(event)
+                self.truths.alarmed(event)
 
         witness.controller.heard = hear
 

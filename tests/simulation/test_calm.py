@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rigctl.campaign.events import AlarmRaised, CampaignStarted, TrialStep
+from rigctl.campaign.events import CampaignStarted, TrialStep
 from rigctl.errors import DeviceFault, in_words
 from rigctl.rig import dosing, handle, safing
 from rigctl.rig.protocols import Severity
@@ -85,7 +85,7 @@ def test_a_false_alarm_is_found(witness, kind, state, trouble_s, found):
     calm, witness.kernel.now_s = Calm(witness, SimpleNamespace(spoilt=False)), 900.0
     calm.heard(None, CampaignStarted("run", Decimal(1), "EUR", "now", 0))
     witness.kernel.now_s, calm._last_s = 1000.0, trouble_s
-    calm.heard(None, AlarmRaised(Alarm(Severity.MAJOR, "pump", "said", kind=kind, state=state)))
+    calm.heard(None, Alarm(Severity.MAJOR, "pump", "said", kind=kind, state=state))
     assert len(witness.failed) == found
 
 
@@ -121,7 +121,7 @@ def test_a_setpoint_that_doses_miss_is_found_once_the_tank_moves_by_itself_no_mo
     calm = Calm(witness, SimpleNamespace(spoilt=False))
     calm.heard(None, TrialStep(3, "ARMED", 0.0))
     witness.kernel.now_s += after_s
-    calm.heard(None, AlarmRaised(Alarm(Severity.MAJOR, "pump", "no response", kind="setpoint missed")))
+    calm.heard(None, Alarm(Severity.MAJOR, "pump", "no response", kind="setpoint missed"))
     calm._ended(SimpleNamespace(row=SimpleNamespace(trial=3, state="FAILED", because="so")))
     assert len(witness.failed) == found
 

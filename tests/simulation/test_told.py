@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rigctl.campaign.events import AlarmRaised, Dosed, TrialStep
+from rigctl.campaign.events import Dosed, TrialStep
 from rigctl.campaign.trial import State
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec, MeasureSpec, PrepareStep, TrialTiming
@@ -46,8 +46,8 @@ def witness():
         (Dosed("acid", 10.0, 30.0), 1),
         (Dosed("acid", 9.98, 40.0), 1),
         (Dosed("acid", 9.98, 0.0), 1),
-        (AlarmRaised(Alarm(Severity.MAJOR, "meter power", "it fell by 3 kWh", kind="meter doubted")), 0),
-        (AlarmRaised(Alarm(Severity.MAJOR, "it fell by 3 kWh", "meter power", kind="meter doubted")), 1),
+        (Alarm(Severity.MAJOR, "meter power", "it fell by 3 kWh", kind="meter doubted"), 0),
+        (Alarm(Severity.MAJOR, "it fell by 3 kWh", "meter power", kind="meter doubted"), 1),
     ],
 )
 def test_what_is_told_is_there(witness, event, found):

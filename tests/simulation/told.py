@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.control import Request
 from rigctl.campaign.events import (
-    AlarmRaised,
     CampaignEvent,
     CampaignStarted,
     Dosed,
@@ -21,6 +20,7 @@ from rigctl.campaign.events import (
 from rigctl.campaign.instruments import as_last_known, said_of
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.status import Status
+from rigctl.rig.values import Alarm
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
 
@@ -60,10 +60,10 @@ class Told:
 
     def heard(self, running: Running, event: CampaignEvent) -> None:
         """Hold what is told against what is on disk: it is told of once it is there."""
-        if isinstance(event, AlarmRaised):
+        if isinstance(event, Alarm):
             self._alarms += 1
-            if len(event.alarm.source.split()) > MOST_WORDS:
-                self._witness.fail(f"{event.alarm.kind}: an alarm of {event.alarm.source!r}, which names nothing")
+            if len(event.source.split()) > MOST_WORDS:
+                self._witness.fail(f"{event.kind}: an alarm of {event.source!r}, which names nothing")
         if isinstance(event, TrialStep | TrialProposed):
             state = event.state if isinstance(event, TrialStep) else "PROPOSED"
             self._steps.add((event.trial, str(state)))
