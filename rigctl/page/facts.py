@@ -408,9 +408,9 @@ SAID = {
 def log_entries(reader: Reader, most: int, trial: int | None) -> tuple[LogEntry, ...]:
     """Return the last so many lines, of one trial or of all, the newest first; alarms are never crowded out."""
     alarms = [_alarm(alarm) for alarm in reader.alarms.last(most // 2, trial)]
-    acts = [_act(act) for act in reader.people.acts(most // 3)] if trial is None else []
-    doses = [_dose(dose) for dose in reader.doses.last(most // 3, trial)]
-    steps = [_step(event) for event in reader.last_events(most // 3, trial)]
+    acts = [_act(act) for act in reader.last(ActRow, most // 3)] if trial is None else []
+    doses = [_dose(dose) for dose in reader.last(DoseRow, most // 3, trial)]
+    steps = [_step(event) for event in reader.last(EventRow, most // 3, trial)]
     return tuple(sorted((*alarms, *acts, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
 
 

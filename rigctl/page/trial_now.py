@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import DoseRow, TrialRow
+from rigctl.campaign.journal.rows import DoseRow, EventRow, TrialRow
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
@@ -102,7 +102,7 @@ def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
         return ()
     if not row.state.charged:
         return _steps(row, step)
-    before = reader.last_events(2, row.trial)[-1].state
+    before = reader.last(EventRow, 2, row.trial)[-1].state
     at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
     done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None
     return _steps(row, "") if done else _steps(row, at, "stopped")
@@ -110,9 +110,9 @@ def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
 
 def _pumps(reader: Reader, row: TrialRow, loaded: LoadedConfig | None) -> tuple[Pump, ...]:
     doses: dict[str, list[DoseRow]] = {}
-    for dose in reader.doses.last(DOSES, row.trial):
+    for dose in reader.last(DoseRow, DOSES, row.trial):
         doses.setdefault(dose.actuator, []).append(dose)
-    day = reader.doses.by_pump_ml(reader.last_events(1, row.trial)[0].at_s - DAY_S)
+    day = reader.doses.by_pump_ml(reader.last(EventRow, 1, row.trial)[0].at_s - DAY_S)
     limits = {} if loaded is None else loaded.rig.limits
     capped = {name for name, limit in limits.items() if limit.per_day_ml is not None}
     return tuple(

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.journal.past import SummedCosts
+from rigctl.campaign.journal.database import fetch
+from rigctl.campaign.journal.past import COSTS
 from rigctl.campaign.ledger.plausibility import ENOUGH, PastCosts, PastLine, hours
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError
@@ -82,11 +83,10 @@ def asked(journal):
 
 def worked_out(journal):
     """The same, of every row."""
-    afresh, sql = SummedCosts(), journal.read.connection.execute
-    afresh.take_in(journal.read.connection)
+    sql = journal.read.connection.execute
     ml = "SELECT trial, sum(coalesce(dispensed_ml, volume_ml)) FROM doses WHERE trial IS NOT NULL GROUP BY trial"
     return (
-        afresh.sums,
+        PastCosts.of(fetch(journal.read.connection, PastLine, COSTS, 0)),
         max((row[1] for row in sql(ml)), default=0.0),
         sql("SELECT coalesce(sum(amount_micros), 0) FROM ledger").fetchone()[0],
     )

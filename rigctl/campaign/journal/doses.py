@@ -41,10 +41,6 @@ class DoseBook(Book):
         """Return every dose of one trial or of all, in order."""
         return self._rows(DoseRow) if trial is None else self._rows(DoseRow, _OF_TRIAL, trial)
 
-    def last(self, most: int, trial: int | None = None) -> tuple[DoseRow, ...]:
-        """Return the last so many doses, of one trial or of all, the newest first."""
-        return self._rows(DoseRow, "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2", trial, most)
-
     def open(self) -> tuple[OpenDose, ...]:
         """Return the doses whose end is not known, in order."""
         sql = "SELECT *, id AS dose, state = 'SENT' AS sent FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import ctypes
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from math import inf
 
-from rigctl.campaign.journal.database import ask, decoder
+from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.rows import TABLES
-from rigctl.campaign.ledger.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
+from rigctl.campaign.ledger.plausibility import LITTLE_SLEEP_S
 from rigctl.rig.clocks import Clock
 from rigctl.rig.metering import ASLEEP, AT, is_own
 from rigctl.rig.protocols import Reading, Severity
@@ -133,32 +133,13 @@ _LAST_METERED = """
 """The event that came with the last trial's readings `after`."""
 
 
-_COSTS = """
-    SELECT l.id, t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s
+COSTS = """
+    SELECT l.id AS line, t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s
     FROM ledger l JOIN trials t USING (trial)
     LEFT JOIN meter_readings b ON b.trial = l.trial AND b.meter = l.meter AND b.phase = 'before'
     LEFT JOIN meter_readings a ON a.trial = l.trial AND a.meter = l.meter AND a.phase = 'after'
     WHERE l.id > ? AND NOT l.estimated AND EXISTS (SELECT 1 FROM measurements WHERE trial = l.trial) ORDER BY l.id"""
 """Lines of whole trials, estimates left out, from which the next one can be judged and estimated."""
-
-
-@dataclass(slots=True)
-class SummedCosts:
-    """Keeps what whole trials have cost; mutable. Lines come and are never changed, so each is read once."""
-
-    sums: PastCosts = field(default_factory=PastCosts)
-    _last: int = 0
-    """The last line that was taken in."""
-
-    def take_in(self, connection: sqlite3.Connection) -> None:
-        """Add the lines that were committed since."""
-        if connection.in_transaction:
-            raise AssertionError("unreachable: what is not committed may never have been")
-        cursor = connection.execute(_COSTS, (self._last,))
-        decode = decoder(PastLine, cursor)
-        for row in cursor:
-            self.sums.add(decode(row))
-            self._last = row[0]
 
 
 @dataclass(frozen=True, slots=True)

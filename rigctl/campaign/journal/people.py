@@ -92,9 +92,9 @@ class PeopleBook(Book):
             self._act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
-    def acts(self, last: int | None = None) -> tuple[ActRow, ...]:
-        """Return the audit, in order; or its last so many acts, the newest first."""
-        return self._rows(ActRow) if last is None else self._rows(ActRow, "ORDER BY id DESC LIMIT ?", last)
+    def acts(self) -> tuple[ActRow, ...]:
+        """Return the audit, in order."""
+        return self._rows(ActRow)
 
     def pause(self) -> str:
         """Say who has paused the campaign, and why; empty: nobody has."""
@@ -162,7 +162,7 @@ class AlarmBook(Book):
         return self.last(None)[::-1]
 
     def last(self, most: int | None, trial: int | None = None) -> tuple[AlarmRow, ...]:
-        """Return the last so many (None: all), of one trial or of all, the newest first."""
+        """Return the last so many (None: all), of one trial or of all, the newest first; who has seen them besides."""
         which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT coalesce(?2, -1)"
         return self._fetch(AlarmRow, f"{_ALARMS} {which}", trial, most)
 

@@ -285,9 +285,10 @@ class Reader(Book):
         """Return every step of one trial or of all, in order."""
         return self._of_trial(EventRow, trial)
 
-    def last_events(self, most: int, trial: int | None = None) -> tuple[EventRow, ...]:
-        """Return the last so many steps, of one trial or of all, the newest first."""
-        return self._rows(EventRow, "WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?", trial, most)
+    def last(self, kind: type[T], most: int, trial: int | None = None) -> tuple[T, ...]:
+        """Return the last so many rows of a numbered kind, of one trial or of all, the newest first."""
+        which = "" if trial is None else "WHERE trial = ?1"
+        return self._rows(kind, f"{which} ORDER BY id DESC LIMIT ?2", trial, most)
 
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
         """Return what was measured in one trial or in all."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
-from rigctl.campaign.journal.past import Past, SummedCosts, Wall, continued, utc_now
+from rigctl.campaign.journal.past import COSTS, Past, Wall, continued, utc_now
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import (
     ByHand,
@@ -33,7 +33,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.store import Book
 from rigctl.campaign.journal.table import table_of
 from rigctl.campaign.ledger import IdleLine, LedgerLine
-from rigctl.campaign.ledger.plausibility import PastCosts
+from rigctl.campaign.ledger.plausibility import PastCosts, PastLine
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import UNDER_WAY, Decision, Event, State, advance
 from rigctl.codec import fields_of
@@ -140,7 +140,7 @@ class Journal(TrialBook):
         self.alarms, self.awaited, self.doses = self.read.alarms, self.read.awaited, self.read.doses
         self.idle, self.people, self.pins = self.read.idle, self.read.people, self.read.pins
         self.trips, self.upkeep = self.read.trips, self.read.upkeep
-        self._costs = SummedCosts()
+        self._costs, self._costed = PastCosts(), 0
         self._begun: int | None = None
         self._closed = False
 
@@ -347,5 +347,9 @@ class Journal(TrialBook):
 
         To be asked outside transactions: what has been summed up is kept.
         """
-        self._costs.take_in(self._connection)
-        return self._costs.sums
+        if self._connection.in_transaction:
+            raise AssertionError("unreachable: what is not committed may never have been")
+        for past in self._fetch(PastLine, COSTS, self._costed):
+            self._costs.add(past)
+            self._costed = past.line
+        return self._costs

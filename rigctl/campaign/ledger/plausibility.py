@@ -54,6 +54,8 @@ class PastLine:
     amount: Micros
     elapsed_s: float = 0.0
     """Rig seconds between the two readings; 0 where that is not known."""
+    line: int = 0
+    """Its number in the ledger."""
 
 
 @dataclass(slots=True)
