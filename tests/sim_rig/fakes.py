@@ -1,61 +1,33 @@
 """A timer under the test's hand, arrays small enough to check by eye, and a serial port that is closed again."""
 
-import heapq
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import serial
 
-
-class FakeHandle:
-    """A planned call."""
-
-    def __init__(self, call):
-        self.call = call
-
-    def cancel(self):
-        self.call = None
+from sim_rig.clock import SteppedTimer
 
 
-class FakeTimer:
-    """Simulated time that passes when the test says so; `on_pass` moves a plant along."""
+class FakeTimer(SteppedTimer):
+    """Simulated time that passes when the test says so, as do answers; `on_pass` moves a plant along."""
 
     def __init__(self, on_pass: Callable[[float], object] = lambda seconds: None):
-        self.time_s = 1000.0
+        super().__init__()
         self.on_pass = on_pass
-        self._planned = []
-        self._order = itertools.count()
-
-    def now_s(self):
-        return self.time_s
-
-    def after(self, simulated_s, call):
-        handle = FakeHandle(call)
-        heapq.heappush(self._planned, (self.time_s + simulated_s, next(self._order), handle))
-        return handle
+        self.moved_s = 0.0
+        self.sync = self._move
 
     def soon(self, simulated_s, call):
         self.after(simulated_s, call)
 
-    def at_least_s(self, wall_s):
-        return wall_s
-
     def run(self, seconds):
         """Let time pass; whatever is due happens on its way."""
-        end_s = self.time_s + seconds
-        while self._planned and self._planned[0][0] <= end_s + 1e-9:
-            due_s, _, handle = heapq.heappop(self._planned)
-            self._move(due_s)
-            if handle.call is not None:
-                handle.call()
-        self._move(end_s)
+        self.go_to(self.now_s() + seconds)
 
-    def _move(self, to_s):
-        if to_s > self.time_s:
-            self.on_pass(to_s - self.time_s)
-            self.time_s = to_s
+    def _move(self):
+        self.on_pass(self.now_s() - self.moved_s)
+        self.moved_s = self.now_s()
 
 
 class Wire:
