@@ -3,6 +3,7 @@
 The Modbus servers are modbus_tk's; only the time that bytes, turnaround and distance take is added.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +20,7 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import News
+from tests.drivers.circuits import Pump
 from tests.drivers.peers import Played, PtyPair, unwarned
 
 COILS = 32
@@ -126,31 +128,20 @@ def distant_plc(away_s: float) -> Iterator[tuple[str, Witness]]:
             server.stop()
 
 
-@dataclass
-class SlowPump:
+class SlowPump(Pump):
     """An EZO-PMP that takes 300 ms over each answer, and is dispensing."""
 
-    running: bool = True
-    stopped_s: float = 0.0
-    asked: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        super().__init__()
+        self.running = True
+        self.stopped_s = math.inf
 
     def answer(self, request: bytes) -> list[Played]:
         """What it says to one line, `*OK` included."""
-        command = request.decode("ascii").strip().upper()
-        self.asked.append(command)
-        if command == "X" and self.running:
-            self.running, self.stopped_s = False, time.monotonic()
-        said = {
-            "I": "?I,PMP,1.06",
-            "D,?": f"?D,12.00,{int(self.running)}",
-            "TV,?": "?TV,12.00",
-            "DC,?": "?MAXRATE,58.5",
-            "PV,?": "?PV,12.0",
-            "DSTART,?": "?DSTART,0.00",
-            "NAME,?": "?NAME,acid",
-            "X": "*DONE,3.20",
-        }.get(command)
-        return [0.3, b"".join(line.encode() + b"\r" for line in (said, "*OK") if line)]
+        said = self(request[:-1].decode("ascii"))
+        if not self.running:
+            self.stopped_s = min(self.stopped_s, time.monotonic())
+        return [0.3, b"".join(line.encode() + b"\r" for line in said)]
 
 
 Section = tuple[str, str, Mapping[str, Any], float]
