@@ -8,12 +8,11 @@ import pytest
 from rigctl.campaign.events import CampaignResult, CampaignStarted, Dosed, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.trial import Event, State
 from rigctl.core.asking import validate
-from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import DeviceError, DeviceTimeout, GuardRefused, JournalError, PolicyError, Tripped
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
-from tests.campaign.fakes import INVALID, METERS, SoonContent, TenLines, make_rig_spec, make_spec
+from tests.campaign.fakes import INVALID, SoonContent, TenLines, make_spec
 
 STEPS = [Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -74,14 +73,6 @@ async def test_only_the_chosen_setpoints_reach_the_rig(stage):
 
 
 # How it ends --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-async def test_a_trial_that_costs_exactly_what_is_left_runs(stage):
-    """Twenty trials of 0.05 from a budget of 1.00: the twentieth runs, then nothing fits."""
-    water = make_rig_spec(meters=METERS[3:])
-    result = await stage.run(make_spec(budget=1, rig=water, policy=TenLines(cost=0.05), max_trials=None))
-    assert (result.ending, result.trials, result.spent) == ("budget", 20, to_micros(1))
 
 
 async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage, golden):

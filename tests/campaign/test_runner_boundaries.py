@@ -1,7 +1,6 @@
 """The runner where one thing just ends and the next begins."""
 
 import asyncio
-from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -13,10 +12,8 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout, TrialsStopped, Tripped
-from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
-from tests.campaign.fakes import METERS, RestingClock, TenLines, ThreadDecider, make_rig_spec, make_spec
-from tests.campaign.test_acts import ask, soon
+from tests.campaign.fakes import METERS, TenLines, ThreadDecider, make_rig_spec, make_spec
 from tests.campaign.test_holding import ACID, Brief, phases, reads, watching
 from tests.profiles import slow_beyond
 
@@ -143,81 +140,6 @@ async def test_what_is_found_while_it_is_asked_what_is_awaited_keeps_the_next_tr
         told = [event for event in stage.told if isinstance(event, PhaseChanged | TrialProposed)]
         assert isinstance(told[0], PhaseChanged)
         assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
-
-
-@dataclass(frozen=True)
-class Dosing(TenLines):
-    """Takes 18 mL in every trial."""
-
-    def propose(self, state, problem, history, rng):
-        proposal, after = super().propose(state, problem, history, rng)
-        return replace(proposal, control_set=0, setting=(0.9,)), after
-
-
-class Passing(RestingClock):
-    """Waits in small steps, so that somebody can ask for something meanwhile."""
-
-    async def rest(self, seconds):
-        self.world.do("time", s=min(max(0.0, seconds), 1.0))
-        await asyncio.sleep(0.001)
-
-
-@pytest.mark.slow
-async def test_who_stops_a_campaign_that_waits_for_room_under_a_cap_begins_no_trial(stage):
-    """The trial that waits has moved nothing; it would prepare the rig and then lack its doses."""
-    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}
-    stage.clock = lambda: Passing(stage.world, speedup=1.0)
-
-    async def stop():
-        await soon(lambda: phases(stage)[-1:] == ["WAITING"])
-        await ask(stage, "stop", why="enough")
-
-    asking = asyncio.create_task(stop())
-    rig = make_rig_spec(limits=limits, watch=WatchSpec(every_s=0.01, clear_for_s=0.0))
-    result = await stage.run(make_spec(rig=rig, max_trials=9, policy=Dosing()))
-    await asking
-    assert (result.ending, result.trials, stage.world.count("control")) == ("stopped", 1, 1)
-    assert [row.state for row in stage.trials()] == [State.RECORDED, State.PROPOSED]
-
-
-@pytest.mark.slow
-async def test_a_pause_makes_safe_also_after_a_wait_that_was_broken_off(stage):
-    """The trial that waited under a cap goes on once it is resumed; nobody takes the campaign for waiting then."""
-    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_dose_ml=50.0, per_day_ml=20.0)}
-    stage.clock = lambda: Passing(stage.world, speedup=1.0)
-    asked = []
-
-    async def break_off():
-        await soon(lambda: phases(stage)[-1:] == ["WAITING"])
-        asked.append("pause")
-        await ask(stage, "pause", now=True)
-
-    async def resume():
-        if asked == ["pause"]:
-            asked.append("resume")
-            await soon(lambda: stage.rig.calls[-1] == "safe")
-            await ask(stage, "resume")
-            stage.world.do("time", s=90_000.0)
-
-    async def pause_again():
-        if "resume" in asked and "again" not in asked:
-            asked.append("again")
-            await ask(stage, "pause")
-
-    async def stop():
-        await soon(lambda: "again" in asked and phases(stage)[-1:] == ["PAUSED"])
-        asked.append(stage.rig.calls[-1])
-        await ask(stage, "stop", why="enough")
-
-    asking = asyncio.gather(break_off(), stop())
-    rig = make_rig_spec(limits=limits, watch=WatchSpec(every_s=0.01, clear_for_s=0.0))
-    spec = make_spec(rig=rig, max_trials=9, policy=Dosing())
-    await stage.run(spec, fail={"safe": resume, "measure": pause_again})
-    await asking
-    assert asked == ["pause", "resume", "again", "safe"]
-    seen = phases(stage)  # the first pause is over as soon as all is safe, so whether it is seen is a race
-    assert [phase for phase in seen if phase != "PAUSED"] == ["WAITING", "RUNNING"]
-    assert seen[-1] == "PAUSED"
 
 
 @pytest.mark.parametrize(("known", "left"), [(None, 5), (4, 5), (5, 3)])

@@ -162,12 +162,6 @@ def test_profiles_are_listed_with_their_quantities(bench):
 
 
 @pytest.mark.slow
-def test_schema_is_json(bench):
-    """The printed schema is JSON and knows the configuration's sections."""
-    assert "control_sets" in bench.rigctl("schema").json["properties"]
-
-
-@pytest.mark.slow
 def test_bench_latency_has_a_row_per_kind_of_bounds_and_size(bench):
     """CPU seconds of a decision, with and without a refit, for each number of trials asked for."""
     rows = bench.rigctl("bench", "latency", "--size", "10", "--repeats", "1", "--json").json

@@ -7,9 +7,10 @@ import pytest
 from rigctl.page import render
 from rigctl.page.render import page, sections, series
 from rigctl.page.shown import Course
-from tests.page.test_render import FIRST_VIEW
 
 TRIALS = 20_000
+FIRST_VIEW = 150_000
+"""Bytes of everything a first look needs."""
 
 
 @pytest.fixture(scope="module")

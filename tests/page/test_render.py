@@ -13,8 +13,6 @@ from rigctl.rig.values import Alarm
 from tests.campaign.records import make_decision, record_trial
 from tests.page.conftest import NOON, told
 
-FIRST_VIEW = 150_000
-"""Bytes of everything a first look needs."""
 VOID = {"meta", "link", "input", "br", "path", "rect", "line", "circle"}
 
 
@@ -78,13 +76,6 @@ def test_sections_are_those_of_the_page(shown):
     whole, parts = page(*shown), sections(*shown)
     assert all(f'data-live="{name}">{html}</div>' in whole for name, html in parts.items())
     assert parts == sections(*shown)
-
-
-def test_the_first_view_is_light(shown):
-    """HTML, style, script and library together stay below 150 kB."""
-    names = ("page.css", "page.js", "uPlot.min.css", "uPlot.iife.min.js", "icon.svg")
-    total = len(page(*shown, acting="t" * 43).encode()) + sum(len(render.asset(n)[0]) for n in names)
-    assert total <= FIRST_VIEW
 
 
 def test_forms_are_for_those_who_may_act(finished):
