@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import get_args, get_type_hints
 
-import pytest
-
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.trial import State
 from rigctl.core.advice.explain import phase_word
@@ -31,25 +29,28 @@ def test_phases_are_found():
     assert len(PHASES) > 6
 
 
-@pytest.mark.parametrize(
-    "word",
-    [
+def test_every_word_that_is_shown_is_explained():
+    """Phases of every policy, states of trials and campaigns, alarms, meters."""
+    words = {
         *(phase_word(phase) for phase in PHASES),
         *(state.value for state in State),
         *get_args(CampaignPhase),
         *(severity.name for severity in Severity if severity is not Severity.NONE),
         *get_args(get_type_hints(MeterSpec)["kind"]),
-    ],
-)
-def test_every_word_that_is_shown_is_explained(word):
-    """Phases of every policy, states of trials and campaigns, alarms, meters."""
-    assert f"`{word}`" in TEXT
+    }
+    assert {word for word in words if f"`{word}`" not in TEXT} == set()
 
 
-@pytest.mark.parametrize(
-    "term",
-    ["good enough", "skipped", "could turn out best", "uncontrolled", "most likely", "pays if", "Sobol", "harvest"],
-)
-def test_every_turn_of_phrase_is_explained(term):
+def test_every_turn_of_phrase_is_explained():
     """What explanations and recommendations say, and what the technical form says instead."""
-    assert term in TEXT
+    said = {
+        "good enough",
+        "skipped",
+        "could turn out best",
+        "uncontrolled",
+        "most likely",
+        "pays if",
+        "Sobol",
+        "harvest",
+    }
+    assert {term for term in said if term not in TEXT} == set()

@@ -32,14 +32,14 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product([None, *State], Event)))
-def test_only_the_agreed_steps_are_allowed(state, event):
+def test_only_the_agreed_steps_are_allowed():
     """Every pair of state and event leads where the design says, or is refused by name."""
-    if (state, event) in ALLOWED:
-        assert advance(state, event) is ALLOWED[state, event]
-    else:
-        with pytest.raises(IllegalTransition, match=f"{state} cannot {event}"):
-            advance(state, event)
+    for state, event in itertools.product([None, *State], Event):
+        if (state, event) in ALLOWED:
+            assert advance(state, event) is ALLOWED[state, event]
+        else:
+            with pytest.raises(IllegalTransition, match=f"{state} cannot {event}"):
+                advance(state, event)
 
 
 def test_a_trial_that_awaits_its_outcome_is_charged_but_not_over():

@@ -100,16 +100,16 @@ def commands() -> dict[str, typer.core.TyperCommand]:
     return dict(verbs(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("verb", commands())
-def test_every_verb_and_option_is_documented(verb):
+def test_every_verb_and_option_is_documented():
     """Each option says what it is, in `--help` and the reference made of it; docs/cli.md says more of each verb."""
-    assert [p.name for p in commands()[verb].params if p.param_type_name == "option" and not p.help] == []
     text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
-    group, _, name = verb.rpartition(" ")
-    assert f"\n### {verb}\n" in text or (f"\n### {group}\n" in text and f"`{name}" in text) or verb in text
+    for verb, command in commands().items():
+        assert [p.name for p in command.params if p.param_type_name == "option" and not p.help] == [], verb
+        group, _, name = verb.rpartition(" ")
+        assert f"\n### {verb}\n" in text or (f"\n### {group}\n" in text and f"`{name}" in text) or verb in text, verb
 
 
-@pytest.mark.parametrize("verb", [v for v in commands() if v not in ("journal export", "tools schema")])
-def test_every_verb_answers_programs_too(verb):
+def test_every_verb_answers_programs_too():
     """Every verb has --json, except those that only ever write for programs."""
-    assert any("--json" in p.opts for p in commands()[verb].params)
+    silent = {verb for verb, command in commands().items() if not any("--json" in p.opts for p in command.params)}
+    assert silent <= {"journal export", "tools schema"}
