@@ -7,13 +7,13 @@ import numpy as np
 from rigctl.bench.problems.functions import DATA_FILES
 
 
-def write_arrays(directory: Path, centres: int = 12) -> Path:
+def write_arrays(directory: Path) -> Path:
     rng = np.random.default_rng(3)
     for name, kernel in (("plant", "rbf"), ("airfoil", "matern52")):
         np.savez(
             directory / DATA_FILES[name],
-            centers=rng.random((centres, 5)),
-            alpha=rng.standard_normal(centres),
+            centers=rng.random((12, 5)),
+            alpha=rng.standard_normal(12),
             lengthscales=rng.uniform(0.2, 0.6, 5),
             outputscale=np.array(1.7),
             mean_constant=np.array(-0.3),

@@ -24,10 +24,10 @@ def kwh(value):
     return Reading(value, "kWh", 0.0)
 
 
-def power_line(before, after, past=(), meter=POWER, control_set=("a",)):
-    """The one line of a trial metered by `meter`."""
+def power_line(before, after, past=()):
+    """The one line of a trial of `a`, metered by its power meter."""
     used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, 0.0, began_s=0.0)
-    (line,) = charge([meter], used, control_set, PastCosts.of(past))
+    (line,) = charge([POWER], used, ("a",), PastCosts.of(past))
     return line
 
 
@@ -131,10 +131,10 @@ def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past)
 FREE = MeterSpec("energy", Decimal("0.31"), "mains", "power")
 
 
-def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
+def between(before, after, gap_s, meter=FREE, booked=()):
     """What is idle on one meter between two trials."""
-    gap = Interlude({meter.name: (before, gap_s)}, {meter.name: after}, rested_s, booked)
-    return idle_between([meter, LABOUR], gap, PastCosts.of(past))
+    gap = Interlude({meter.name: (before, gap_s)}, {meter.name: after}, 0.0, booked)
+    return idle_between([meter, LABOUR], gap, PastCosts())
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ PUMPS = ("acid", "calcium")
 DOSING = {name: DosingSpec("a_probe", 0.5, 0.1, 0.0, 1) for name in PUMPS}
 
 
-def spec(place="fake://{}", **changes):
+def spec(**changes):
     """A campaign with two pumps of one model."""
-    devices = {n: DeviceSpec(n, "fake", place.format(n), DeviceOptions(), 1.0) for n in PUMPS}
+    devices = {n: DeviceSpec(n, "fake", f"fake://{n}", DeviceOptions(), 1.0) for n in PUMPS}
     return make_spec(rig=make_rig_spec(devices=devices, dosing=DOSING, meters=()), max_trials=1, **changes)
 
 

@@ -43,9 +43,9 @@ def trial(before, after, *, by_power_kwh=None, dense=True, hours=1.0, meter="pow
     return Consumption(first, last, took_s, began_s=0.0)
 
 
-def an_hour(rise, meter="power", price="0.31", control_set=("a",)):
-    """What a trial of an hour has cost."""
-    return PastLine(control_set, meter, int(Decimal(repr(rise)) * Decimal(price) * 1_000_000), HOUR_S)
+def an_hour(rise, meter="power", price="0.31"):
+    """What a trial of `a` has cost that took an hour."""
+    return PastLine(("a",), meter, int(Decimal(repr(rise)) * Decimal(price) * 1_000_000), HOUR_S)
 
 
 USUAL = tuple(an_hour(rise) for rise in (0.4, 0.5, 0.6))

@@ -16,9 +16,9 @@ LEVEL = "  level: {driver: modbus, bus: plc, unit: L, read: {at: 20, type: float
 WITH_LEVEL = SMALL.replace("dosing:\n", f"{LEVEL}dosing:\n")
 
 
-def interlocked(*entries: str, base: str = WITH_LEVEL, more: str = "") -> str:
+def interlocked(*entries: str) -> str:
     lines = "".join(f"    - {{{e}}}\n" for e in entries)
-    return f"{base}  interlocks:\n{lines}{more}"
+    return f"{WITH_LEVEL}  interlocks:\n{lines}"
 
 
 def one(entry: str) -> str:

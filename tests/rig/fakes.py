@@ -102,9 +102,9 @@ class Faulty(Device):
         """The next calls raise, and nothing happens."""
         self.before.setdefault(operation, deque()).extend(errors)
 
-    def lose_reply(self, operation: str, times: int = 1) -> None:
-        """The next calls do what they should and time out all the same."""
-        self.fail_after(operation, *[DeviceTimeout(f"{self.name}: {operation}: reply lost")] * times)
+    def lose_reply(self, operation: str) -> None:
+        """The next call does what it should and times out all the same."""
+        self.fail_after(operation, DeviceTimeout(f"{self.name}: {operation}: reply lost"))
 
     def fail_after(self, operation: str, *errors: Exception) -> None:
         """The next calls do what they should and raise all the same."""

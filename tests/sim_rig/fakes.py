@@ -46,19 +46,19 @@ class Wire:
         return [line.decode() for line in taken.split(self.terminator) if line]
 
 
-def small_arrays(kernel="rbf", dimension=5, centres=7, seed=3):
+def small_arrays(kernel="rbf"):
     """A response of the stored kind, for tests; says nothing about any real process."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(3)
     return {
-        "centers": rng.random((centres, dimension)),
-        "alpha": rng.normal(size=centres),
-        "lengthscales": rng.uniform(0.3, 0.8, dimension),
+        "centers": rng.random((7, 5)),
+        "alpha": rng.normal(size=7),
+        "lengthscales": rng.uniform(0.3, 0.8, 5),
         "outputscale": np.array(1.7),
         "mean_constant": np.array(0.2),
         "kernel": np.array(kernel),
-        "lower": np.array([200.0, 0.0, 0.0254, 31.7, 0.000400682])[:dimension],
-        "upper": np.array([20000.0, 22.2, 0.3048, 71.3, 0.0584113])[:dimension],
-        "log_input": np.array([True, False, False, False, True])[:dimension],
+        "lower": np.array([200.0, 0.0, 0.0254, 31.7, 0.000400682]),
+        "upper": np.array([20000.0, 22.2, 0.3048, 71.3, 0.0584113]),
+        "log_input": np.array([True, False, False, False, True]),
         "output_mean": np.array(120.0),
         "output_std": np.array(5.0),
     }

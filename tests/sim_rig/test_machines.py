@@ -6,9 +6,9 @@ from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.tunnel import SelfNoise, Tunnel
 
 
-def loaded(lathe, seconds=600.0):
+def loaded(lathe):
     lathe.command_load(True)
-    lathe.advance(seconds)
+    lathe.advance(600.0)
     lathe.command_load(False)
     return lathe
 

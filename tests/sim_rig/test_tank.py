@@ -5,8 +5,8 @@ from sim_rig.errors import PlantError
 from sim_rig.plants.tank import VARIABLES, Tank, growth
 
 
-def new_tank(seed=1):
-    return Tank(np.random.SeedSequence(seed))
+def new_tank():
+    return Tank(np.random.SeedSequence(1))
 
 
 def refilled(tank):

@@ -156,14 +156,14 @@ def drawn(found: Sequence[Mapping[str, Any]], picture: Path) -> None:
     figure.savefig(picture, metadata={"Date": None} if picture.suffix == ".svg" else None)
 
 
-def soak(folder: Path, trials: int, every_s: float, speed: float = SPEED) -> list[dict[str, Any]]:
+def soak(folder: Path, trials: int, every_s: float) -> list[dict[str, Any]]:
     """Run one campaign of so many trials; return its samples.
 
     Raises:
         SystemExit: it did not end well; says why.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sim = start_sim("lathe", folder, speed=speed)
+    sim = start_sim("lathe", folder, speed=SPEED)
     found = []
     try:
         daemon = started(folder, sim, trials)

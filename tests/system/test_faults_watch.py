@@ -23,7 +23,7 @@ def sim(tmp_path_factory) -> Iterator[SimHandle]:
     handle.stop()
 
 
-def at_real_pace(path, settle="20 s", edit=lambda _: None, **interlock):
+def at_real_pace(path, settle="20 s", **interlock):
     """Valves only, without speed-up; `settle` is waited for on the wall."""
 
     def change(rig):
@@ -34,7 +34,6 @@ def at_real_pace(path, settle="20 s", edit=lambda _: None, **interlock):
         rig["safety"]["watch"] = {"clear_for": "1 s"}
         if interlock:
             rig["safety"]["interlocks"] = [interlock]
-        edit(rig)
 
     return greenhouse(path, [("b",)], prepare="0.5 s", settle=settle, edit=change)
 

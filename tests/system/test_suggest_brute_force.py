@@ -44,12 +44,12 @@ def f(x):
 class BruteForce:
     """Plain Gaussian-process formulas on the unit cube."""
 
-    def __init__(self, x, y, sd, *, nodes=4096):
+    def __init__(self, x, y, sd):
         self.x, self.d = x, x.shape[1]
         self.factor = cho_factor(self.kernel(x, x) + NOISE**2 * np.eye(len(x)), lower=True)
         self.alpha = cho_solve(self.factor, y)
         scale = parent(sd)
-        points = qmc.Sobol(self.d, rng=np.random.default_rng(5)).random(nodes)
+        points = qmc.Sobol(self.d, rng=np.random.default_rng(5)).random(4096)
         self.nature = truncnorm(-0.5 / scale, 0.5 / scale, 0.5, scale).ppf(np.clip(points, 1e-9, 1 - 1e-9))
 
     def kernel(self, a, b):
