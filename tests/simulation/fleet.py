@@ -8,10 +8,9 @@ import select
 import sys
 import time
 import traceback
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
-from tests.simulation.seed import CRASHES, Outcome, simulate
+from tests.simulation.seed import CRASHES, Outcome, Shown, simulate
 from tests.simulation.worlds import PACES, SCENARIOS, world
 
 YEAR_S = 365.25 * 86400.0
@@ -29,29 +28,17 @@ class Order:
 
 
 @dataclass
-class Sum:
+class Sum(Shown):
     """What many seeds have shown."""
 
     seeds: int = 0
-    rig_s: float = 0.0
     cpu_s: float = 0.0
-    starts: int = 0
-    trials: int = 0
-    recorded: int = 0
-    ends: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
-    met: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
-        self.rig_s += outcome.rig_s
-        self.starts += outcome.starts
-        self.trials += outcome.trials
-        self.recorded += outcome.recorded
-        self.ends += outcome.ends
-        self.faults += outcome.faults
-        self.met += outcome.met
+        for name in (kind.name for kind in fields(Shown)):
+            setattr(self, name, getattr(self, name) + getattr(outcome, name))
         if outcome.violation:
             self.failed.append(outcome)
 

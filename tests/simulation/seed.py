@@ -49,21 +49,27 @@ REAL = "greenhouse"
 CRASHES = ("commit", "disk", "line", "instant", "dose", "kill")
 
 
-@dataclass
-class Outcome:
-    """Says what one seed has shown."""
+@dataclass(kw_only=True)
+class Shown:
+    """Counts what was simulated, under one seed or many."""
 
-    seed: int
-    world: str
     rig_s: float = 0.0
-    digest: str = ""
-    events: int = 0
     starts: int = 0
     trials: int = 0
     recorded: int = 0
     ends: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass
+class Outcome(Shown):
+    """Says what one seed has shown."""
+
+    seed: int
+    world: str
+    digest: str = ""
+    events: int = 0
     violation: str = ""
 
 
