@@ -332,7 +332,7 @@ class Experiment(experiment_file.Saved):
             value, error = np.append(given, 0.0)[:2].tolist()
             if v.name in readings and not (np.isfinite(value) and np.isfinite(error) and error >= 0):
                 raise UsageError(f"look: {v.name}: got {value:g} with an sd of {error:g}; need finite, sd >= 0")
-            x.append((value - v.low) / (v.high - v.low) if v.name in readings else None)
+            x.append(v.share(value) if v.name in readings else None)
             errors.append(error / (v.high - v.low))
         return Look(tuple(x), tuple(errors))
 

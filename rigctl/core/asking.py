@@ -157,8 +157,7 @@ def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
         v = space.variables[i]
         level = round(u * v.steps) / v.steps if v.steps else u
         if abs(level - u) > OFF_GRID:
-            asked = v.low + (v.high - v.low) * u
-            notes.append(f"{v.name}: {asked:.6g} is between two steps; the nearest, {v.setpoint(level):g}, is set")
+            notes.append(f"{v.name}: {v.value(u):.6g} is between two steps; the nearest, {v.setpoint(level):g}, is set")
         setting.append(level)
     return replace(proposal, setting=tuple(setting), notes=(*proposal.notes, *notes))
 

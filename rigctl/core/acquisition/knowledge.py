@@ -144,27 +144,31 @@ class Knowledge:
             mine = np.flatnonzero(candidates.sets == control_set)
             nodes = self.nodes if (self.expectations.mask[control_set] == 0).any() else self.nodes[:1]
             width = max(len(self.alternatives), len(self.expectations.posterior.x)) * len(nodes)
+            chosen = np.arange(len(self.alternatives)) if rows is None else rows
+            at_nodes = self._at(nodes, int(control_set), chosen)
             for part in blocks(len(mine), width, MOST_VALUES):
                 some = mine[part]
-                shift = self._shift(candidates.points[some], int(control_set), nodes, rows)
+                shift = self._shift(candidates.points[some], int(control_set), at_nodes, chosen)
                 out[some] = worth(shift).reshape(len(some), len(nodes)).mean(axis=1)
         return out
 
-    def _shift(self, points: FloatArray, control_set: int, nodes: FloatArray, rows: IntArray | None) -> FloatArray:
+    def _at(self, nodes: FloatArray, control_set: int, chosen: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return the nodes' part of the covariances with the data, (q, n), and with the chosen alternatives, (a, q)."""
+        e, alone = self.expectations, 1.0 - self.expectations.mask[control_set]
+        others = e.posterior.correlations.matrix(nodes, np.broadcast_to(alone, nodes.shape))
+        return e.posterior.hyperparameters.signal_variance * others, self._prior(nodes, alone, chosen)
+
+    def _shift(
+        self, points: FloatArray, control_set: int, at_nodes: tuple[FloatArray, FloatArray], chosen: IntArray
+    ) -> FloatArray:
         """Return s_a(z), (a, c q), of candidates (c, d) of one control set, node by node.
 
-        Kernel and marginals are products: the candidate's part and the nodes' part are computed once each.
+        Kernel and marginals are products, so that the nodes' part is the same for all candidates.
         """
-        e, posterior = self.expectations, self.expectations.posterior
-        h = posterior.hyperparameters
-        mask, chosen = e.mask[control_set], np.arange(len(self.alternatives)) if rows is None else rows
-        key = control_set, chosen.tobytes()
-        if key not in self._at_nodes:
-            others = posterior.correlations.matrix(nodes, np.broadcast_to(1.0 - mask, nodes.shape))
-            self._at_nodes[key] = h.signal_variance * others, self._prior(nodes, 1.0 - mask, chosen)
-        others, theirs = self._at_nodes[key]
+        posterior, mask = self.expectations.posterior, self.expectations.mask[control_set]
+        h, (others, theirs) = posterior.hyperparameters, at_nodes
         ours = posterior.correlations.matrix(points, np.broadcast_to(mask, points.shape))
-        seen = posterior.whiten((ours[:, None, :] * others).reshape(len(points) * len(nodes), -1))
+        seen = posterior.whiten((ours[:, None, :] * others).reshape(len(points) * len(others), -1))
         left = np.maximum(h.signal_variance - np.vecdot(seen, seen), 0.0)
         observed = left + posterior.variance - h.signal_variance
         shift = self._prior(points, mask, chosen)[:, :, None] * (h.signal_variance * theirs)[:, None, :]
@@ -172,11 +176,6 @@ class Knowledge:
         shift -= self._white[chosen] @ seen.T
         shift /= np.sqrt(observed)
         return np.asarray(shift)
-
-    @cached_property
-    def _at_nodes(self) -> dict[tuple[int, bytes], tuple[FloatArray, FloatArray]]:
-        """Keep, by control set and alternatives, the nodes' part of the covariances with the data and with those."""
-        return {}
 
     def _prior(self, points: FloatArray, mask: FloatArray, rows: IntArray) -> FloatArray:
         """Return, (a, c), the product over `mask` of k_l(a_l, x_l) where a controls l, of z_l(x_l) where not."""

@@ -73,7 +73,8 @@ def explain(
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"] if titled else []
     lines.append(sentence(proposal.reason, names))
     controlled = problem.space.control_sets[proposal.control_set].names
-    lines += _what_was_read(proposal, controlled, units)
+    for read in proposal.read:
+        lines += _read(read, units, controlled=read.variable in controlled)
     own = next((r for r in proposal.sets if r.control_set == controlled), None)
     if own is not None and own.mean is not None and own.at == at:
         lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
@@ -113,12 +114,6 @@ def _price(proposal: Proposal, problem: Problem, label: str, currency: str) -> l
         "" if problem.cost_ceiling is None else f" It must not exceed {in_full(problem.cost_ceiling, 4)} {currency}."
     )
     return [f"{unknown}, and nothing says what to assume.{limit}"]
-
-
-def _what_was_read(proposal: Proposal, controlled: Sequence[str], units: Mapping[str, str]) -> list[str]:
-    """Say what variables read before a trial, what is expected of those that it does not control, and why."""
-    own = ((read, read.variable in controlled) for read in proposal.read)
-    return [line for read, held in own for line in _read(read, units, controlled=held)]
 
 
 def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> list[str]:

@@ -169,9 +169,8 @@ class Appraisal:
 
     @property
     def _as_today(self) -> Way:
-        space, today = self.space, self.today or {}
-        at = {space.names.index(name): value for name, value in today.items()}
-        return {c: float((value - space.lows[c]) / space.spans[c]) for c, value in at.items()}
+        at = {self.space.names.index(name): value for name, value in (self.today or {}).items()}
+        return {c: self.space.variables[c].share(value) for c, value in at.items()}
 
     def worth(self) -> Worth:
         """Compare."""
@@ -195,7 +194,7 @@ class Appraisal:
         variables = self.space.variables
         return Reference(
             tuple(variables[c].name for c in columns),
-            {variables[c].name: variables[c].low + way[c] * float(self.space.spans[c]) for c in columns},
+            {variables[c].name: variables[c].value(way[c]) for c in columns},
             *interval(s * float(mean[0]), float(np.sqrt(max(covariance[0, 0], 0.0)))),
             cost,
             what=what,

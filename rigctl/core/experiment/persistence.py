@@ -216,13 +216,13 @@ def read_before(
         found.append(
             ReadBefore(
                 variable=v.name,
-                value=None if read is None else v.low + span * read,
+                value=None if read is None else v.value(read),
                 error=span * error,
                 rho=0.0 if trusted is None else trusted.rho,
                 pairs=0 if trusted is None else trusted.pairs,
-                mean=v.low + span * mean,
+                mean=v.value(mean),
                 sd=span * sd,
-                usual_mean=v.low + span * usual_mean,
+                usual_mean=v.value(usual_mean),
                 usual_sd=span * usual_sd,
             )
         )

@@ -93,6 +93,14 @@ class Variable:
         """Return how many steps lead from the lowest setpoint to the highest; 0 where every value can be set."""
         return 0 if self.step is None else int((_decimal(self.high) - _decimal(self.low)) / _decimal(self.step))
 
+    def share(self, value: float) -> float:
+        """Return where a value, engineering units, lies on the unit interval; what is outside the range stays so."""
+        return (value - self.low) / (self.high - self.low)
+
+    def value(self, u: float) -> float:
+        """Return a place on the unit interval in engineering units, neither clipped nor on a step."""
+        return self.low + (self.high - self.low) * u
+
     def setpoint(self, u: float) -> float:
         """Return a place on the unit interval as a setpoint, engineering units, clipped to the range.
 
@@ -100,7 +108,7 @@ class Variable:
         is the nearest one, as exact as it was written: 0.3, not 0.30000000000000004.
         """
         if self.step is None:
-            return float(min(max(self.low + (self.high - self.low) * u, self.low), self.high))
+            return float(min(max(self.value(u), self.low), self.high))
         level = min(max(round(u * self.steps), 0), self.steps)
         return float(_decimal(self.low) + level * _decimal(self.step))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import History, Memo, Observation
+from rigctl.core.experiment.history import History, Memo
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
 from rigctl.core.gp.ageing import fit_ageing, given
 from rigctl.core.gp.doubting import NOTHING, doubted, judged, without
@@ -257,8 +257,8 @@ def as_first(problem: Problem, history: History, k: int, memo: Memo | None = Non
     own = problem.model
     learned = replace(own, hyperparameters="learned", kernel=own.kernel_used, signal_sd=None, noise_sd=None, mean=None)
     alone = replace(problem, maximise=further.maximise, floor=further.floor, model=learned, further=())
-    return alone, History.of((replace(o, y=_further_of(o, k), noise_sd=None) for o in history.observations), memo)
-
-
-def _further_of(o: Observation, k: int) -> float | None:
-    return o.further[k] if o.y is not None and len(o.further) > k else None
+    trials = (
+        replace(o, y=o.further[k] if o.y is not None and len(o.further) > k else None, noise_sd=None)
+        for o in history.observations
+    )
+    return alone, History.of(trials, memo)

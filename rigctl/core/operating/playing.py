@@ -20,8 +20,9 @@ import numpy as np
 from rigctl.codec import plain, typed
 from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.recommend import recommend
-from rigctl.core.advice.rule import Between, RuleLine, line_for
+from rigctl.core.advice.rule import RuleLine, line_for
 from rigctl.core.advice.rules.planner import Planner
+from rigctl.core.advice.rules.saying import when
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import factors_outside, value_at
 from rigctl.core.costs.fields import Prices
@@ -32,7 +33,7 @@ from rigctl.core.experiment.space import Space
 from rigctl.core.gp.model import fit_again
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.errors import PolicyError
-from rigctl.text import set_label, shown_unit
+from rigctl.text import set_label
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +245,7 @@ def asked_for(memory: Memory, problem: Problem) -> ProductionChoice:
         return _fixed(memory, problem, instead_of=line.control_set)
     count = len(memory.lines)
     which = f"line {number} of {count} of the rule holds" if count > 1 else "the rule is run"
-    conditions = " and ".join(_condition(c, space) for c in line.when)
+    conditions = " and ".join(when(c, space.units) for c in line.when)
     return ProductionChoice(
         index, _unit(space, index, line.setpoints(read)), f"{which}{f'. It is for {conditions}' if conditions else ''}"
     )
@@ -276,7 +277,7 @@ def readings(problem: Problem) -> dict[str, float]:
     if problem.look is None:
         return {}
     variables = zip(problem.space.variables, problem.look.x, strict=True)
-    return {v.name: v.low + (v.high - v.low) * x for v, x in variables if x is not None}
+    return {v.name: v.value(x) for v, x in variables if x is not None}
 
 
 def _fixed(
@@ -301,16 +302,7 @@ def _fixed(
 def _unit(space: Space, control_set: int, setpoints: Mapping[str, float]) -> tuple[float, ...]:
     """Return setpoints, engineering units, as a setting (k,) of the unit cube."""
     held = (space.variables[i] for i in space.control_sets[control_set].indices)
-    return tuple(min(max((setpoints[v.name] - v.low) / (v.high - v.low), 0.0), 1.0) for v in held)
-
-
-def _condition(condition: Between, space: Space) -> str:
-    name, low, high = condition.reading, condition.low, condition.high
-    unit = space.variables[space.names.index(name)].unit
-    own = f" {shown_unit(unit)}".rstrip()
-    if low is None:
-        return f"{name} below {high:g}{own}"
-    return f"{name} from {low:g}{own}" if high is None else f"{name} from {low:g} to {high:g}{own}"
+    return tuple(min(max(v.share(setpoints[v.name]), 0.0), 1.0) for v in held)
 
 
 # What is expected of it ----------------------------------------------------------------------------------------------

@@ -52,41 +52,37 @@ class Readings:
     @classmethod
     def drawn(cls, space: Space, persistences: Sequence[Persistence | None], count: int) -> Readings:
         """Draw so many days, a power of two, always the same ones; the space's marginals are concrete."""
-        pairs = zip(space.variables, persistences, strict=True)
-        levels = [_levels(v.marginal, kept) for v, kept in pairs]
+        heard = _heard(space, persistences)
+        levels = [_levels(v.marginal, kept) for v, kept in zip(space.variables, heard, strict=True)]
         uniform = sobol(2 * space.dimension, count)
         sizes = np.array([len(own) for own in levels])
         days = np.minimum((uniform[:, : space.dimension] * sizes).astype(np.int64), sizes - 1)
-        return cls._of(space, persistences, levels, days, uniform[:, space.dimension :])
+        return cls._of(space, heard, levels, days, uniform[:, space.dimension :])
 
     @classmethod
     def given(cls, space: Space, persistences: Sequence[Persistence | None], rows: FloatArray) -> Readings:
         """Take these readings (q, d), unit cube, as the days."""
-        levels, days = [], np.zeros(rows.shape, dtype=np.int64)
-        for column, (variable, kept) in enumerate(zip(space.variables, persistences, strict=True)):
-            own = _levels(variable.marginal, kept)
-            if len(own) > 1:
-                own, days[:, column] = np.unique(rows[:, column], return_inverse=True)
-            levels.append(own)
-        return cls._of(space, persistences, levels, days, np.full(rows.shape, 0.5))
+        heard, days = _heard(space, persistences), np.zeros(rows.shape, dtype=np.int64)
+        levels = [_levels(v.marginal, None) for v in space.variables]
+        for column, kept in enumerate(heard):
+            if kept is not None:
+                levels[column], days[:, column] = np.unique(rows[:, column], return_inverse=True)
+        return cls._of(space, heard, levels, days, np.full(rows.shape, 0.5))
 
     @classmethod
     def _of(
         cls,
         space: Space,
-        persistences: Sequence[Persistence | None],
+        heard: Sequence[Persistence | None],
         levels: Sequence[FloatArray],
         days: IntArray,
         uniform: FloatArray,
     ) -> Readings:
         believed, occurs = [], np.empty(days.shape)
-        for column, (variable, kept) in enumerate(zip(space.variables, persistences, strict=True)):
-            told = kept is not None and _tells(variable.marginal, kept)
-            given = (
-                tuple(conditional(variable.marginal, kept.rho, kept.tau, float(r)) for r in levels[column])
-                if kept is not None and told
-                else (variable.marginal,)
-            )
+        for column, (variable, kept) in enumerate(zip(space.variables, heard, strict=True)):
+            given: tuple[Marginal, ...] = (variable.marginal,)
+            if kept is not None:
+                given = tuple(conditional(variable.marginal, kept.rho, kept.tau, float(r)) for r in levels[column])
             believed.append(given)
             for level, marginal in enumerate(given):
                 mine = days[:, column] == level
@@ -103,8 +99,13 @@ class Readings:
 
 def telling(space: Space, persistences: Sequence[Persistence | None]) -> tuple[int, ...]:
     """Return the variables whose readings tell something of a trial."""
-    pairs = enumerate(zip(space.variables, persistences, strict=True))
-    return tuple(i for i, (v, kept) in pairs if kept is not None and _tells(v.marginal, kept))
+    return tuple(i for i, kept in enumerate(_heard(space, persistences)) if kept is not None)
+
+
+def _heard(space: Space, persistences: Sequence[Persistence | None]) -> list[Persistence | None]:
+    """Return how far each variable's reading is trusted, (d,); None where it tells nothing of a trial."""
+    pairs = zip(space.variables, persistences, strict=True)
+    return [kept if kept is not None and _tells(v.marginal, kept) else None for v, kept in pairs]
 
 
 def _tells(marginal: Marginal, kept: Persistence) -> bool:
@@ -116,7 +117,7 @@ def _tells(marginal: Marginal, kept: Persistence) -> bool:
 
 def _levels(marginal: Marginal, kept: Persistence | None) -> FloatArray:
     """Return readings (g,), rising, each standing for as many: the variable's own value and an error."""
-    if kept is None or not _tells(marginal, kept):
+    if kept is None:
         return np.array([marginal.mean])
     shares = (np.arange(LEVELS) + 0.5) / LEVELS
     if kept.tau == 0:

@@ -52,6 +52,8 @@ class Planner:
     trusted: tuple[Persistence | None, ...]
     ways: Settings
     """To choose from, by control set."""
+    telling: tuple[int, ...]
+    """Variables whose readings tell something of a trial."""
     count: int
     """Days."""
 
@@ -86,12 +88,7 @@ class Planner:
         if own:
             count = next(days for most, days in DAYS if len(posterior.x) <= most)
             ways = seeking.ways(sets.tolist(), history, ways)
-        return cls(problem, history, posterior, seeking, trusted, ways, count)
-
-    @property
-    def telling(self) -> tuple[int, ...]:
-        """Return the variables whose readings tell something of a trial."""
-        return telling(self.problem.space, self.trusted)
+        return cls(problem, history, posterior, seeking, trusted, ways, own, count)
 
     def best_at(self, read: FloatArray) -> tuple[IntArray, FloatArray]:
         """Return what the full rule plays at readings (q, d), unit cube: control sets (q,) and points (q, d).

@@ -38,7 +38,7 @@ def rows(rule: Rule, units: Mapping[str, str]) -> tuple[RuleRow, ...]:
     cents = decimals_for([0.1 * line.cost_per_trial for line in rule.lines if line.cost_per_trial])
     return tuple(
         RuleRow(
-            when=tuple(_when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
+            when=tuple(when(c, units) for c in line.when) or (ELSE if len(rule.lines) > 1 else ANY,),
             control=shown_set(line.control_set, units),
             at=settings(line, units),
             expected=f"{line.expected:.{decimals}f}",
@@ -115,7 +115,8 @@ def how_to_read(rule: Rule, units: Mapping[str, str]) -> Iterator[str]:
         yield f"A deviation read before the trial still holds during it by this share: {part}."
 
 
-def _when(condition: Between, units: Mapping[str, str]) -> str:
+def when(condition: Between, units: Mapping[str, str]) -> str:
+    """Say on which readings a condition holds, as `ph from 6.1 to below 6.5`."""
     unit, reading = units.get(condition.reading, ""), shown_name(condition.reading, units)
     words, (low, high) = words_of(condition.reading, units), (condition.low, condition.high)
     if words:

@@ -65,9 +65,8 @@ def _conditions(variables: Sequence[Variable], readings: Readings, leaf: Leaf) -
 
 def _between(variable: Variable, below: float, above: float) -> float:
     """Return the number of fewest digits above one reading and not above the other, engineering units."""
-    span = variable.high - variable.low
-    low, high = variable.low + span * below, variable.low + span * above
-    for decimals in range(_decimals(span) - 2, 16):
+    low, high = variable.value(below), variable.value(above)
+    for decimals in range(_decimals(variable.high - variable.low) - 2, 16):
         value = round(ceil(low * 10.0**decimals + 1e-9) / 10.0**decimals, decimals)
         if low < value <= high:
             return value
@@ -82,15 +81,14 @@ def _decimals(span: float) -> int:
 def _setting(variables: Sequence[Variable], column: int, at: float, slopes: FloatArray, middle: FloatArray) -> Setting:
     v = variables[column]
     span = v.high - v.low
-    decimals = _decimals(span)
     follows = []
     for other in np.flatnonzero(slopes).tolist():
         r = variables[other]
         per_unit = float(slopes[other]) * span / (r.high - r.low)
         rounded = round(per_unit, 1 - floor(log10(abs(per_unit))))
-        about = round(r.low + (r.high - r.low) * float(middle[other]), _decimals(r.high - r.low))
+        about = round(r.value(float(middle[other])), _decimals(r.high - r.low))
         follows.append(Slope(r.name, about, rounded))
-    own = round(v.low + span * at, decimals + 1) if follows else v.setpoint(at)
+    own = round(v.value(at), _decimals(span) + 1) if follows else v.setpoint(at)
     return Setting(v.name, own, tuple(follows), v.low, v.high, v.step)
 
 
@@ -195,7 +193,7 @@ def _obeyed(
     for row, (line, readings) in enumerate(zip(which.tolist(), own, strict=True)):
         for name, value in lines[line].setpoints(readings).items():
             column = space.names.index(name)
-            points[row, column] = (value - space.lows[column]) / space.spans[column]
+            points[row, column] = space.variables[column].share(value)
     return sets, points
 
 
