@@ -23,7 +23,7 @@ from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCom
 from tests.core.conftest import FIXED, Slope, hill, make_history
 
 X = (0.5, 0.5)
-NOTHING_SEEN = Intersection.restarted(3)
+NOTHING_SEEN = Intersection.of({}, 3)
 
 
 def bounds_of(upper, lower):

@@ -13,7 +13,6 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
 from tests.core.plain import NAMES, at_setting, make_case
 from tests.core.set_moments import SetIntegrals
-from tests.profiles import share
 
 SETS = {3: (("b",), ("a", "c"), ("a", "b", "c")), 5: (("c",), ("a", "e"), ("b", "c", "d", "e"))}
 
@@ -128,24 +127,6 @@ def test_spreads_are_ordered(problem):
     assert (value <= root + 1e-6).all()
     assert (value <= sigma + 0.02).all()  # the nodes' sampling error
     assert (root <= 1.0 + 1e-9).all()
-
-
-@share(0.3)
-@given(small_problems(), st.permutations([0, 1, 2]))
-def test_the_order_of_variables_does_not_matter(problem, order):
-    """Permuting variables, data and settings alike leaves every integral as it was."""
-    variables, controlled, lengthscales, n, seed = problem
-    rng = np.random.default_rng(seed)
-    x, y, setting = rng.random((n, 3)), rng.standard_normal(n), rng.random(3)
-    results = []
-    for o in ([0, 1, 2], order):
-        own_scales = tuple(lengthscales[i] for i in o)
-        options = ModelOptions("fixed", lengthscales=own_scales, signal_sd=1.0, noise_sd=0.05, mean=0.0)
-        space = Space.of([variables[i] for i in o], [controlled])
-        one = SetIntegrals.of(fit(x[:, o], y, options), space, 0)
-        own = setting[o][list(space.control_sets[0].indices)]
-        results.append([one.mean(own)[0], one.sd(own)[0], one.mean_square_sd(own)[0]])
-    np.testing.assert_allclose(results[0], results[1], atol=1e-7)
 
 
 def test_without_noise_the_expected_sd_stays_sane():

@@ -15,8 +15,9 @@ import numpy as np
 
 from rigctl.core.acquisition.improvement import Acquired, expected_improvement, log_improvement_per_cost
 from rigctl.core.acquisition.outlook import Context
+from rigctl.core.bounds.ascent import Visited
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
-from rigctl.core.bounds.search import Screening, Search, Visited
+from rigctl.core.bounds.search import Screening, Search
 from rigctl.core.experiment.arrays import FloatArray, IntArray, blocks
 from rigctl.core.experiment.money import to_micros, to_units
 from rigctl.core.experiment.policy import NotWorthIt, Proposal, SetReport

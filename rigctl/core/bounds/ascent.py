@@ -80,7 +80,7 @@ def climb_on_grid(
     tolerance: float,
     few: int = FEW,
     most_sweeps: int = 60,
-) -> Maxima:
+) -> Visited:
     """Return local maxima as `climb` does, all of them on the grid of `steps` (d,), as for `snapped`.
 
     Where there are none this is `climb`, to the last bit. The starts of one group have the same free variables; a group
@@ -102,7 +102,7 @@ def climb_on_grid(
         values = moved
         if gained <= tolerance:
             break
-    return Maxima(points, values)
+    return Visited(points, groups, values)
 
 
 def settled(
@@ -244,13 +244,19 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Maxima:
-    """Hold one local maximum per start, in the order of the starts."""
+class Visited:
+    """Hold settings that were looked at; of climbs one per start, in the order of the starts."""
 
     points: FloatArray
-    """(b, d)."""
+    """(p, d)."""
+    groups: IntArray
+    """(p,); control sets, of settings that were screened."""
     values: FloatArray
-    """(b,)."""
+    """(p,); of settings that were screened for several functions, (f, p)."""
+
+    def of(self, group: int) -> tuple[FloatArray, FloatArray]:
+        mine = self.groups == group
+        return self.points[mine], self.values[..., mine]
 
 
 def climb(
@@ -262,7 +268,7 @@ def climb(
     *,
     tolerance: float,
     most_sweeps: int = 60,
-) -> Maxima:
+) -> Visited:
     """Return local maxima within [0, 1]^d, one per start; a start is given up on where others of its group win.
 
     Args:
@@ -292,7 +298,7 @@ def climb(
         state.keep(hopeful & (state.gain > tolerance) & (state.step > SHORTEST))
         if sweeps % 3 == 0:
             state.keep(~_followers(state.index, rivals, points / scale, values))
-    return Maxima(points, values)
+    return Visited(points, groups, values)
 
 
 def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray, free: FloatArray) -> _State:

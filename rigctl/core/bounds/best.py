@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.bounds.ascent import best_of_each
+from rigctl.core.bounds.ascent import Visited, best_of_each
 from rigctl.core.bounds.expectations import (
     Expectations,
     MeanSquareSpread,
@@ -21,7 +21,7 @@ from rigctl.core.bounds.expectations import (
     ValueSpread,
     natural_nodes,
 )
-from rigctl.core.bounds.search import Screening, Search, Visited, best_apart
+from rigctl.core.bounds.search import Screening, Search, best_apart
 from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray, blocks
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space

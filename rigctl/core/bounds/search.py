@@ -15,7 +15,7 @@ from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.bounds.ascent import FEW, climb_on_grid, snapped
+from rigctl.core.bounds.ascent import FEW, Visited, climb_on_grid, snapped
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.arrays import BoolArray, FloatArray, IntArray, thinned
@@ -73,22 +73,6 @@ class Peak:
     """(k,), unit cube."""
     value: float
     """What it was chosen by."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Visited:
-    """Hold settings that were looked at."""
-
-    points: FloatArray
-    """(p, d)."""
-    groups: IntArray
-    """(p,); control sets, of settings that were screened."""
-    values: FloatArray
-    """(p,); of settings that were screened for several functions, (f, p)."""
-
-    def of(self, group: int) -> tuple[FloatArray, FloatArray]:
-        mine = self.groups == group
-        return self.points[mine], self.values[..., mine]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,7 +193,7 @@ class Search:
 
         Of a control set with no more settings than `few` all are looked at.
         """
-        found = climb_on_grid(
+        return climb_on_grid(
             lambda x, index: objective(x, groups[index]),
             begin,
             self.expectations.mask[groups // len(self.climbers)],
@@ -219,7 +203,6 @@ class Search:
             tolerance=self.tolerance,
             few=few,
         )
-        return Visited(found.points, groups, found.values)
 
     def _known(self, among: Sequence[int], warm: Warm) -> tuple[FloatArray, IntArray]:
         """Return the warm starts, (r, d), of every function, and their groups, (r,)."""

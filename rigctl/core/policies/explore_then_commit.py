@@ -25,7 +25,7 @@ from rigctl.text import in_full
 class Intersection:
     """Intersect confidence bounds as trials go by (U Algorithm 1, lines 10 to 20).
 
-    Valid for one fit and one estimate of the marginals: `restarted` when `Outlook.changed`.
+    Valid for one fit and one estimate of the marginals: begun anew when `Outlook.changed`.
     """
 
     lcb: float
@@ -39,10 +39,6 @@ class Intersection:
         lcb = state.get("lcb")
         ucb: Mapping[str, float] = state.get("ucb", {})
         return cls(-inf if lcb is None else lcb, tuple(ucb.get(str(i), inf) for i in range(count)))
-
-    @classmethod
-    def restarted(cls, count: int) -> Intersection:
-        return cls(-inf, (inf,) * count)
 
     def narrowed(self, lower: float, upper: Mapping[int, float]) -> Intersection:
         """Return it with today's largest lower bound and the upper bounds of some sets."""
@@ -96,7 +92,7 @@ class ExploreThenCommit(OutlookPolicy):
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         """Choose the next trial (U Algorithm 1, lines 3 to 9 or 13 to 28)."""
         count, played = len(outlook.bounds), int(state.get("commit_trials", 0))
-        seen = Intersection.restarted(count) if outlook.changed else Intersection.of(state, count)
+        seen = Intersection.of({} if outlook.changed else state, count)
         if self._exploring(outlook):
             return self._explore(outlook, seen, played)
         return self._commit(outlook, seen, played)
@@ -132,7 +128,7 @@ class ExploreThenCommit(OutlookPolicy):
         seen = seen.narrowed(outlook.lower, today)
         good = outlook.within(_good_enough(seen, outlook.floor, tolerance))
         if not good:
-            seen = Intersection.restarted(count).narrowed(outlook.lower, today)
+            seen = Intersection.of({}, count).narrowed(outlook.lower, today)
             # the best is always good enough, also where its value is below the floor
             within = outlook.within(range(count)) or list(range(count))
             good = [i for i in _good_enough(seen, outlook.floor, tolerance) if i in within]

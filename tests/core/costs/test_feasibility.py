@@ -75,7 +75,7 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
     history = make_history([(2, row, row[0], 1.0) for row in x])
     outlook = outlook_of(short, history, {}, np.random.default_rng(2), "hoeffding")
     assert {0, 2} <= outlook.moved
-    choice = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0)
+    choice = ExploreThenCommit()._commit(outlook, Intersection.of({}, 3), 0)
     seen = Intersection.of(choice.remembered, 3)
     assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
     rich = outlook_of(replace(short, budget=to_micros(99)), history, {}, np.random.default_rng(2), "hoeffding")

@@ -74,23 +74,6 @@ def test_the_fitted_kernel_maximises_what_it_reports(kernel):
         assert model.log_marginal_likelihood(model.kernel_.theta + step) < reached
 
 
-@pytest.mark.parametrize("kernel", ["squared-exponential", "matern-5/2"])
-def test_its_prediction_is_the_surrogates(kernel):
-    """With the learned kernel scikit-learn predicts what our posterior says."""
-    x, y = trials()
-    posterior = fit(x, y, ModelOptions(kernel=kernel))
-    h = posterior.hyperparameters
-    values = np.array([h.signal_sd, h.noise_sd, *h.lengthscales])
-    model = MapRegressor(ProductCovariance(values, kernel), log_prior("dimension-scaled", 2))
-    model.optimizer = None
-    model.fit(x, (y - h.y_shift) / h.y_scale)
-    at = np.random.default_rng(1).random((40, 2))
-    mean, sd = model.predict(at, return_std=True)
-    np.testing.assert_allclose(posterior.mean(at), h.y_shift + h.y_scale * mean, rtol=1e-8)
-    # theirs is of an outcome, noise included
-    np.testing.assert_allclose(np.hypot(posterior.sd(at), h.y_scale * h.noise_sd), h.y_scale * sd, rtol=1e-8)
-
-
 def test_a_covariance_that_does_not_factorise_is_never_the_best():
     """Minus infinity, without a slope, as scikit-learn's own likelihood says of it."""
     model = regressor().fit(*trials())
