@@ -18,14 +18,14 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, value_at
 from rigctl.core.bounds.grid import scrambled
 from rigctl.core.bounds.limits import Limits, bounded
-from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, left_for_a_trial, too_dear
+from rigctl.core.costs.beliefs import CostBelief, CostBound, believe, booked_when_free, left_for_a_trial, too_dear
 from rigctl.core.costs.changeovers import Changeovers
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.costs.groups import CostEstimate, estimates
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, under_way
-from rigctl.core.experiment.money import Micros, to_micros, to_units
+from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.experiment.natural import fingerprint
 from rigctl.core.experiment.policy import BudgetSpent, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
@@ -175,6 +175,33 @@ class Outlook(Context):
         """Return what a trial of this set at this setting (k,) costs more for what it changes, currency units."""
         members = self.problem.space.control_sets[control_set].indices
         return float(self.changeovers.costs(members, np.array([setting], dtype=float))[0])
+
+    @cached_property
+    def never_tried(self) -> frozenset[int]:
+        """Return the control sets whose costs nobody knows: never charged, nor told."""
+        if self.problem.costs_told:
+            return frozenset()
+        return frozenset(i for i in range(len(self.bounds)) if not self.history.trials_of(i))
+
+    @cached_property
+    def _guessed(self) -> Mapping[int, float]:
+        """Return what control sets never tried are assumed to cost; at first all variables cost the same.
+
+        Where all that was tried was free, so is the rest.
+        """
+        tried, free = any(c.mean is not None for c in self.costs), booked_when_free(self.costs) / MICROS_PER_UNIT
+        sizes = [1.0 * len(s.indices) for s in self.problem.space.control_sets]
+        assumed = {i: self.costs[i].assumed for i in self.never_tried}
+        return {i: (free if tried else sizes[i]) if price is None else price for i, price in assumed.items()}
+
+    def prices(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """Return what a trial of this set at each of the settings (b, k) is expected to cost, (b,), currency units.
+
+        What it changes counts; of a set that was never tried it is what that is assumed to cost.
+        """
+        members = self.problem.space.control_sets[control_set].indices
+        price = self._guessed.get(control_set) or self.field.mean(control_set, settings)
+        return np.asarray(price + self.changeovers.costs(members, settings))
 
     def kept(self, control_set: int, setting: Sequence[float]) -> tuple[float, ...]:
         """Return the setting (k,) with what is dear to change where the last trial left it."""

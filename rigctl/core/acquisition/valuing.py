@@ -6,7 +6,7 @@ them. Where a rule is sought, they are weighed at readings to come as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -140,27 +140,6 @@ BETWEEN = 0.2
 """Of settings near the best candidates, lengthscales."""
 
 
-def never_tried(outlook: Outlook) -> frozenset[int]:
-    """Return the control sets whose costs nobody knows: never charged, nor told."""
-    problem, history = outlook.problem, outlook.history
-    if problem.costs_told:
-        return frozenset()
-    return frozenset(i for i in range(len(problem.space.control_sets)) if not history.trials_of(i))
-
-
-def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
-    """Return what control sets never tried are assumed to cost; at first all variables cost the same.
-
-    Where all that was tried was free, so is the rest.
-    """
-    sets, unknown = outlook.problem.space.control_sets, never_tried(outlook)
-    assumed = {i: outlook.costs[i].assumed for i in unknown}
-    tried = any(belief.mean is not None for belief in outlook.costs)
-    free = booked_when_free(outlook.costs) / MICROS_PER_UNIT
-    each = {i: free if tried else 1.0 * len(sets[i].indices) for i in unknown}
-    return {i: each[i] if price is None else price for i, price in assumed.items()}
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Valuing:
     """Weigh alternatives that could be recommended and candidates that could be played."""
@@ -169,8 +148,6 @@ class Valuing:
     knowledge: Knowledge
     candidates: Settings
     surroundings: Neighbourhood
-    guessed: Mapping[int, float]
-    """What a trial of the control sets that were never metered may cost, currency units."""
 
     @classmethod
     def of(cls, outlook: Outlook, rng: np.random.Generator, *, widely: int) -> Valuing:
@@ -193,7 +170,7 @@ class Valuing:
             alternatives, candidates = (_possible(outlook.limits, some) for some in (alternatives, candidates))
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, (problem.space, *to_come), alternatives, nodes)
-        return cls(outlook, knowledge, candidates, around, guessed_costs(outlook))
+        return cls(outlook, knowledge, candidates, around)
 
     def costs(self, settings: Settings) -> FloatArray:
         """Return the expected cost of a trial of each, (b,), currency units."""
@@ -201,9 +178,7 @@ class Valuing:
         for i in np.unique(settings.sets):
             mine = settings.sets == i
             columns = list(self.outlook.problem.space.control_sets[int(i)].indices)
-            own = settings.points[mine][:, columns]
-            out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), own)
-            out[mine] += self.outlook.changeovers.costs(columns, own)
+            out[mine] = self.outlook.prices(int(i), settings.points[mine][:, columns])
         # what is free would else be worth any number of trials
         free = booked_when_free(self.outlook.costs) / MICROS_PER_UNIT
         return np.where(out <= LEAST, free, out)

@@ -45,8 +45,6 @@ def non_dominated(values: FloatArray) -> BoolArray:
         ValueError: values are not (n, K), or not finite.
     """
     values = _checked(values)
-    if values.shape[1] == 2:
-        return _of_two(values)
     # Whatever dominates a row has a larger sum, so it comes before it; rounding can only make the sums equal.
     order = np.lexsort((*(-values.T[::-1]), -values.sum(axis=1)))
     kept = np.zeros(len(values), dtype=bool)
@@ -60,19 +58,7 @@ def non_dominated(values: FloatArray) -> BoolArray:
     return kept
 
 
-def _of_two(values: FloatArray) -> BoolArray:
-    """Sweep along the falling first outcome: a row must exceed the second outcome of all before it."""
-    order = np.lexsort((-values[:, 1], -values[:, 0]))
-    first, second = values[order].T
-    # rows equal in the first outcome stand together, the best of them in front
-    group = np.searchsorted(-first, -first, side="left")
-    reached = np.concatenate([[-np.inf], np.maximum.accumulate(second)])
-    kept = np.empty(len(values), dtype=bool)
-    kept[order] = (reached[group] < second) & (second[group] == second)
-    return kept
-
-
-def reference_point(values: FloatArray, floors: FloatArray | None = None) -> FloatArray:
+def reference_point(values: FloatArray, floors: FloatArray) -> FloatArray:
     """Return a point (K,) that every row of values (n, K) dominates, from which hypervolumes are counted.
 
     Per outcome: the declared floor, the worst value it can take, unless something worse has been seen. Without a floor
@@ -89,10 +75,7 @@ def reference_point(values: FloatArray, floors: FloatArray | None = None) -> Flo
     size = np.abs(values).max(axis=0)
     span = np.where(span > 0, span, np.where(size > 0, size, 1.0))
     below = worst - MARGIN * span
-    if floors is None:
-        return np.asarray(below)
-    declared = np.asarray(floors, dtype=float)
-    return np.asarray(np.where(np.isnan(declared), below, np.where(declared <= worst, declared, below)))
+    return np.asarray(np.where(floors <= worst, floors, below))  # a comparison with NaN never holds
 
 
 def _checked(values: FloatArray) -> FloatArray:

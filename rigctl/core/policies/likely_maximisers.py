@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
-from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried, told
+from rigctl.core.acquisition.valuing import Valuing, told
 from rigctl.core.advice.doubts import Supported, promising
 from rigctl.core.advice.recommend import cheapest, good_enough, supported
 from rigctl.core.bounds.expectations import value_at
@@ -195,7 +195,7 @@ class LikelyMaximisers(OutlookPolicy):
         best = _nearly_as_good(outlook, best)
         if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
-        untried = best.control_set in never_tried(outlook)
+        untried = best.control_set in outlook.never_tried
         if untried and spent < UNTRIED * money and len(fitting) > 1:
             return None
         cost = _price(outlook, best.control_set, best.setting)
@@ -275,9 +275,8 @@ def _repeating(outlook: Outlook, choice: Choice, repeated: list[int]) -> Choice:
 
 
 def _price(outlook: Outlook, control_set: int, setting: Sequence[float]) -> float:
-    """Return what a trial is expected to cost, micro-units; of a set that was never tried what it is assumed to."""
-    price = guessed_costs(outlook).get(control_set) or outlook.cost_at(control_set, setting)
-    return (price + outlook.to_change(control_set, setting)) * MICROS_PER_UNIT
+    """Return what a trial is expected to cost, micro-units."""
+    return float(outlook.prices(control_set, np.array([setting], dtype=float))[0]) * MICROS_PER_UNIT
 
 
 def _horizon(outlook: Outlook, spent: Micros) -> Micros:
@@ -396,7 +395,7 @@ def _cheap(outlook: Outlook, fitting: Sequence[int]) -> list[int]:
     sets = outlook.problem.space.control_sets
     everything = set().union(*(sets[i].indices for i in fitting))
     cost = {i: outlook.cost_at(i, outlook.bounds[i].upper_at) for i in fitting}
-    untried = never_tried(outlook) & set(fitting)
+    untried = outlook.never_tried & set(fitting)
     dearest = max(cost.values())
     whole = {i for i in untried if set(sets[i].indices) == everything}
     others = [i for i in fitting if i not in whole]

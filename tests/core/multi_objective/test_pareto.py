@@ -97,9 +97,9 @@ def test_the_reference_lies_below_the_worst_seen():
     """A tenth of the range without a floor; at a declared floor unless it has been undercut; never on a value."""
     seen = np.array([[0.0, 5.0, 3.0], [10.0, 5.0, 1.0]])
     floors = np.array([np.nan, 4.0, 2.0])
-    assert reference_point(seen) == pytest.approx([-1.0, 4.5, 0.8])
+    assert reference_point(seen, np.full(3, np.nan)) == pytest.approx([-1.0, 4.5, 0.8])
     assert reference_point(seen, floors) == pytest.approx([-1.0, 4.0, 0.8])
-    assert reference_point(np.zeros((1, 2))) == pytest.approx([-0.1, -0.1])
+    assert reference_point(np.zeros((1, 2)), np.full(2, np.nan)) == pytest.approx([-0.1, -0.1])
 
 
 @pytest.mark.parametrize("values", [np.zeros(3), np.zeros((2, 0)), np.array([[np.nan, 1.0]])])
@@ -112,4 +112,4 @@ def test_what_is_no_table_of_outcomes_is_refused(values, golden):
 def test_without_values_there_is_no_reference(golden):
     """Nothing seen, nothing to count from."""
     with golden.raises(ValueError):
-        reference_point(np.empty((0, 2)))
+        reference_point(np.empty((0, 2)), np.full(2, np.nan))
