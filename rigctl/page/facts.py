@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from rigctl.campaign.answered import given
 from rigctl.campaign.instruments import as_last_known, said_of, wrong_with
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CampaignCondition, MeterSum
@@ -93,7 +94,7 @@ def gather(
         labels=labels,
         phase=phase,
         worst=worst_active(condition, phase, status),
-        trial=None if last is None else trial_now(reader, last, loaded, status, now),
+        trial=None if last is None else trial_now(reader, last, loaded, status, now, phase=phase),
         why=None if decided is None else why_of(decided, course.rows, labels),
         money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended" and not produces),
         course=course,
@@ -109,6 +110,7 @@ def gather(
         bands=_bands(loaded),
         instruments=instruments(reader, loaded, status),
         awaited=_awaited(reader, course, labels),
+        answered=None if reader.directory is None else given(reader.directory, course.correction),
         drawn={} if before is None else before.drawn,
     )
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from math import inf
 from typing import Any, Literal
 
+from rigctl.campaign.answered import GivenAnswer
 from rigctl.campaign.journal.alarms import Alarms, AlarmState
 from rigctl.campaign.journal.glance import MeterSum
 from rigctl.campaign.journal.rows import TrialRow
@@ -330,6 +331,8 @@ class Facts:
     """Those of whose upkeep something is known."""
     awaited: tuple[Awaited, ...] = ()
     """Those that are due first come first."""
+    answered: GivenAnswer | None = None
+    """What `recommend` or the campaign's end has answered last: it stands in until there is a study."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 

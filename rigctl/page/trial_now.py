@@ -12,8 +12,8 @@ from rigctl.campaign.status import Status
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.money import to_units
-from rigctl.page.shown import Pair, Pump, Step, TrialNow
-from rigctl.page.words import clock, worded
+from rigctl.page.shown import Pair, Phase, Pump, Step, TrialNow
+from rigctl.page.words import STILL, clock, worded
 from rigctl.rig.limits import DAY_S
 from rigctl.text import shown_name
 
@@ -28,11 +28,11 @@ DOSES = 1000
 
 
 def trial_now(
-    reader: Reader, row: TrialRow, loaded: LoadedConfig | None, status: Status | None, now: datetime
+    reader: Reader, row: TrialRow, loaded: LoadedConfig | None, status: Status | None, now: datetime, *, phase: Phase
 ) -> TrialNow:
-    """Return where the last trial stands."""
+    """Return where the last trial stands; while everything is safe, and no campaign tells of it, it goes on no more."""
     told = status.trial if status is not None and status.trial is not None and status.trial.trial == row.trial else None
-    under_way = not row.state.charged
+    under_way, left = not row.state.charged, told is None and phase.word in STILL
     step = (AT_LOOKING if _looks(row) else AT).get(row.state, "")
     usual_s = 0.0 if loaded is None else loaded.rig.timing.takes_s
     readings = {} if status is None or not under_way else _readings(status, loaded)
@@ -41,7 +41,7 @@ def trial_now(
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_course(reader, row, told.step if told is not None and told.step in LOOKING else step),
+        steps=_course(reader, row, told.step if told is not None and told.step in LOOKING else step, left=left),
         left_s=None if told is None else told.takes_yet_s(usual_s),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(reader, row, loaded),
@@ -96,12 +96,12 @@ def _steps(row: TrialRow, at: str, state: Literal["now", "stopped"] = "now") -> 
     return tuple(Step(s, "done" if i < here else state if i == here else "coming") for i, s in enumerate(steps))
 
 
-def _course(reader: Reader, row: TrialRow, step: str) -> tuple[Step, ...]:
+def _course(reader: Reader, row: TrialRow, step: str, *, left: bool) -> tuple[Step, ...]:
     """Return the steps of a trial: under way, done, or stopped short of its record; none where a person did it."""
     if row.origin == "manual":
         return ()
     if not row.state.charged:
-        return _steps(row, step)
+        return _steps(row, step, "stopped" if left else "now")
     before = reader.last(EventRow, 2, row.trial)[-1].state
     at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
     done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None

@@ -127,6 +127,12 @@ def way_label(say: AnswerWords, way: WayToRun, plus: str = "+") -> str:
     return WAYS.get(way.kind) or shown_set(way.control_set, say.units, plus)
 
 
+def answered(facts: Facts, study: Study | None) -> str:
+    """Return the answer that was given last, for as long as the model has said nothing; empty: none was."""
+    known = facts.answered if study is None else None
+    return "" if known is None else f"{known.told} This is as of trial {known.trial}."
+
+
 def a_month(say: AnswerWords, trials: float | None) -> str:
     """Say what the answer costs and is worth in a month of so many trials; empty where that is not known."""
     why, run = say.answer.why, say.answer.run
@@ -168,7 +174,7 @@ def headline(facts: Facts, study: Study | None) -> str:
     """Return the sentence below the top line: what is done, what is expected of it, against what else."""
     word, trial = facts.phase.word, facts.trial
     say = answer_in(facts.labels, study)
-    said = "" if say is None else say.in_short()
+    said = answered(facts, study) if say is None else say.in_short()
     if word == "ended":
         return f"The campaign has ended: {ending(facts.phase.why)}. {said}".strip()
     if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):

@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign.answered import GivenAnswer, keep
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.glance import MeterSum
+from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State, undecided
 from rigctl.console.standing import for_people
@@ -16,6 +18,8 @@ from rigctl.core.experiment.money import to_micros
 from rigctl.notify.texts import Words
 from rigctl.page.facts import gather
 from rigctl.page.figures import fuel
+from rigctl.page.render import sections
+from rigctl.page.shown import Phase, Study
 from rigctl.page.words import STILL, clock, headline
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import OutcomeSpec
@@ -115,3 +119,15 @@ def test_who_finds_a_process_dead_is_not_sent_from_production_to_a_campaign(fail
         Words("rig").of_silence(failed, started=True).body,
     )
     assert all("`rigctl run`" in words and "`rigctl operate`" in words for words in told)
+
+
+def test_until_the_model_has_answered_the_last_answer_stands_in(journal, tmp_path):
+    """With the trial that it is as of; not once something was corrected, nor beside what the model says."""
+    record_trial(journal)
+    keep(tmp_path, GivenAnswer("From now on, control a.", 1, 0))
+    found = facts(tmp_path, "running")
+    for shown in (headline(replace(found, phase=Phase("ended", "budget")), None), sections(found, None)["advice"]):
+        assert "From now on, control a. This is as of trial 1." in shown
+    assert "From now on" not in sections(found, Study(1, 0, None, trouble="no numbers"))["advice"]
+    journal.people.correct(1, "void", Amendment(), Amendment(), who="Anna", why="spilt")
+    assert facts(tmp_path, "running").answered is None

@@ -242,6 +242,15 @@ def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path, golden):
     golden(html)
 
 
+@pytest.mark.parametrize("phase", ["starting", "holding"])
+def test_a_trial_that_a_dead_process_left_goes_on_no_more(journal, tmp_path, phase):
+    """While everything is made safe and the next start waits, no step of it is the current one."""
+    for event in (Event.PROPOSE, Event.ARM, Event.RUN):
+        STEPS[event](journal, 1)
+    html = sections(looked(tmp_path, {"phase": phase}), None)["trial"]
+    assert re.findall(r'<li class="(\w+)"', html) == ["done", "done", "done", "stopped", "coming", "coming"]
+
+
 def test_the_lit_step_is_said(journal, tmp_path):
     """The step that is lit is the current one also for those who cannot see it."""
     for event in (Event.PROPOSE, Event.ARM, Event.RUN):
