@@ -23,7 +23,7 @@ from rigctl.campaign.acts import ACTS, Act, Said
 from rigctl.campaign.requests import BY_HAND, HandOperation
 from rigctl.console.assemble import find_own_state, perform
 from rigctl.console.hands import CampaignPlace, by_hand, quantity, since
-from rigctl.console.options import AsJson, Bus, State, Verb, buses
+from rigctl.console.options import AsJson, Bus, State, Verb, buses, named
 from rigctl.console.output import tell
 from rigctl.errors import UsageError
 from rigctl.flaws import got
@@ -131,8 +131,10 @@ def _command(verb: str, kind: type, do: Do, *, bus: bool = False) -> Callable[..
     def command(which: list[str], state: Path | None, json: bool, bus: list[str] | None = None, **given: Any) -> None:
         given = {name: value for name, value in given.items() if value is not None}
         _take_unit(which, given, arguments, options)
-        config, words = _split(verb, which, arguments)
-        asked = kind(**words, **{f.name: f.read(given[f.name]) for f in options if f.name in given})
+        last = arguments[-1].type is int
+        config, words = named(verb, which, *(field.metavar for field in arguments), number=last)
+        said = {field.name: field.read(word) for field, word in zip(arguments, words, strict=True)}
+        asked = kind(**said, **{f.name: f.read(given[f.name]) for f in options if f.name in given})
         for answer in do(asked, config, find_own_state(config, state), bus):
             tell(answer, json)
 
@@ -176,18 +178,3 @@ def _take_unit(which: list[str], given: dict[str, Any], arguments: Sequence[_Fie
         except (ValueError, UsageError):
             continue
         given[field.name] = f"{text} {which.pop()}"
-
-
-def _split(verb: str, which: Sequence[str], arguments: Sequence[_Field]) -> tuple[Path | None, Mapping[str, Any]]:
-    """Return the configuration, if it is given, and the arguments by name.
-
-    Raises:
-        UsageError: there are too few or too many, or one is no number where one must be.
-    """
-    words = dict(zip((f.name for f in arguments), which[-len(arguments) :], strict=False))
-    numbers = [f for f in arguments if f.type is int]
-    if not 0 <= len(which) - len(arguments) <= 1 or not all(words[f.name].isdecimal() for f in numbers):
-        last = f", the {numbers[-1].name}'s number last" if numbers else ""
-        wanted = " ".join(f.metavar for f in arguments)
-        raise UsageError(got(" ".join(which), f"must be [CONFIG] {wanted}{last}", where=verb))
-    return Path(which[0]) if len(which) > len(arguments) else None, {f.name: f.read(words[f.name]) for f in arguments}

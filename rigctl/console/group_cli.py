@@ -70,7 +70,7 @@ def accept_device(
     from rigctl.console import hands
     from rigctl.console.assemble import find_own_state, loaded_here
 
-    config, name = named("device accept", which, "NAME")
+    config, (name,) = named("device accept", which, "NAME")
     directory = find_own_state(config, state)
     return Answer(hands.accept_device(loaded_here(config, directory, buses(bus)), directory, name))
 
@@ -316,17 +316,21 @@ def schema(
 @token.command()
 def create(name: Name, here: Here) -> Answer:
     """Make a token for a person and show it, this once."""
-    from rigctl.console import serving
+    from rigctl.page.access import TokenFile, keep
+    from rigctl.people import this_person
 
-    return Answer(serving.create_token(here.directory, name))
+    secret = TokenFile(here.directory).create(name, this_person())
+    keep(here.directory, "token", this_person(), name, "created")
+    note = "it is shown only this once; whoever has it can act on the campaign"
+    return Answer({"name": name, "token": secret, "note": note})
 
 
 @token.command("list")
 def list_tokens(here: Here) -> Answer:
     """Show who has a token."""
-    from rigctl.console import serving
+    from rigctl.page.access import TokenFile, listed
 
-    found = serving.list_tokens(here.directory)
+    found = listed(TokenFile(here.directory).all())
     told = [f"{entry['name']}, since {entry['created']}, made by {entry['by']}" for entry in found]
     return Answer(found, told or ["nobody has a token: the page is read-only"])
 
@@ -334,6 +338,9 @@ def list_tokens(here: Here) -> Answer:
 @token.command()
 def revoke(name: Name, here: Here) -> Answer:
     """Let a person's token hold no longer, at once."""
-    from rigctl.console import serving
+    from rigctl.page.access import TokenFile, keep
+    from rigctl.people import this_person
 
-    return Answer(serving.revoke_token(here.directory, name))
+    TokenFile(here.directory).revoke(name)
+    keep(here.directory, "token", this_person(), name, "revoked")
+    return Answer({"revoked": name})

@@ -69,16 +69,16 @@ Format = StrEnum("Format", "CSV JSONL")
 Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
 
 
-def named(verb: str, which: Sequence[str], what: str, *, number: bool = False) -> tuple[Path | None, str]:
-    """Return the configuration, if it is given, and the last word of `[CONFIG] NAME` and the like.
+def named(verb: str, which: Sequence[str], *wanted: str, number: bool = False) -> tuple[Path | None, Sequence[str]]:
+    """Return the configuration, if it is given, and the other words of `[CONFIG] NAME` and the like.
 
     Raises:
-        UsageError: it is nothing of the kind.
+        UsageError: there are too few or too many, or the last is no number where one must be.
     """
-    if len(which) > 2 or (number and not which[-1].isdecimal()):
-        last = f", the {what.lower()}'s number last" if number else ""
-        raise UsageError(got(" ".join(which), f"must be [CONFIG] {what}{last}", where=verb))
-    return Path(which[0]) if len(which) > 1 else None, which[-1]
+    if not 0 <= len(which) - len(wanted) <= 1 or (number and not which[-1].isdecimal()):
+        last = f", the {wanted[-1].lower()}'s number last" if number else ""
+        raise UsageError(got(" ".join(which), f"must be [CONFIG] {' '.join(wanted)}{last}", where=verb))
+    return Path(which[0]) if len(which) > len(wanted) else None, which[-len(wanted) :]
 
 
 def table_named(verb: str, config: Path | None, file: str) -> Path:

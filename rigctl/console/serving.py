@@ -1,4 +1,4 @@
-"""`rigctl serve`, `rigctl tools token`, and the page beside a campaign that runs."""
+"""`rigctl serve`, and the page beside a campaign that runs."""
 
 # ruff: noqa: PLC0415  # the extra `web` is imported only where it is used, and only once it is known to be there
 
@@ -9,17 +9,16 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from rigctl.campaign.lock import make_directory
 from rigctl.console.output import print_json, remark
 from rigctl.errors import UsageError, counted
-from rigctl.people import this_person
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,41 +74,6 @@ def serve(
     else:
         server = serving.server_of(place, ProcessScholar(directory), judged)
     serving.serve(server, listener, with_parent=with_parent)
-
-
-# tokens -----------------------------------------------------------------------------------------------------------
-
-
-def create_token(directory: Path, name: str) -> Mapping[str, Any]:
-    """Make a token, and keep who did.
-
-    Raises:
-        UsageError: the name is none, or taken.
-    """
-    from rigctl.page.access import TokenFile, keep
-
-    secret = TokenFile(directory).create(name, this_person())
-    keep(directory, "token", this_person(), name, "created")
-    return {"name": name, "token": secret, "note": "it is shown only this once; whoever has it can act on the campaign"}
-
-
-def list_tokens(directory: Path) -> Sequence[Mapping[str, Any]]:
-    from rigctl.page.access import TokenFile, listed
-
-    return listed(TokenFile(directory).all())
-
-
-def revoke_token(directory: Path, name: str) -> Mapping[str, Any]:
-    """Let a token hold no longer, and keep who did.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
-    from rigctl.page.access import TokenFile, keep
-
-    TokenFile(directory).revoke(name)
-    keep(directory, "token", this_person(), name, "revoked")
-    return {"revoked": name}
 
 
 # beside a campaign ------------------------------------------------------------------------------------------------

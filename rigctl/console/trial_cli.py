@@ -293,7 +293,7 @@ def amend(
     from rigctl.console.assemble import find_own_state, perform
     from rigctl.console.benches import outcomes
 
-    config, number = named("amend", which, "TRIAL", number=True)
+    config, (number,) = named("amend", which, "TRIAL", number=True)
     directory, trial = find_own_state(config, state), int(number)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
     return Answer(perform(Amend(why=why, trial=trial, becomes=becomes), directory))
@@ -322,7 +322,7 @@ def import_(
     from rigctl.console.assemble import find_state, loaded_here, state_directory
     from rigctl.console.tables import importing
 
-    config, file = named("import", which, "FILE")
+    config, (file,) = named("import", which, "FILE")
     path = table_named("trial import", config, file)
     loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
     directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)

@@ -93,7 +93,8 @@ class Gatherer:
     _configured: Configured = field(default_factory=Configured)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="gatherer"))
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    _readers: int = 0
+    readers: int = 0
+    """Those who follow what changes."""
     _watched: asyncio.Event = field(default_factory=asyncio.Event)
     _seen: tuple[Stamp, Status | None] | None = None
     _seen_s: float = float("-inf")
@@ -114,12 +115,12 @@ class Gatherer:
         return self.shown
 
     def begin_reading(self) -> None:
-        self._readers += 1
+        self.readers += 1
         self._watched.set()
 
     def end_reading(self) -> None:
-        self._readers -= 1
-        if self._readers == 0:
+        self.readers -= 1
+        if self.readers == 0:
             self._watched.clear()
 
     async def run(self) -> None:

@@ -51,7 +51,6 @@ class Server:
     readers: int = READERS
     name: str = field(default_factory=lambda: secrets.token_hex(4))
     """Of this process, in the numbers of its events."""
-    _reading: int = 0
     _pages: dict[bool, tuple[int, str]] = field(default_factory=dict)
     """By whether one may act, the version it is of and the page."""
     _series: tuple[int, bytes] = (-1, b"")
@@ -77,18 +76,17 @@ class Server:
             self._pages[acting] = shown.version, html
         return html
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, request: Request) -> Response | EventStream:
         """Send what changes, until the reader goes away."""
         if request.method == "HEAD":  # it would be kept waiting for a body that it does not want
             return Response(media_type="text/event-stream")
-        if self._reading >= self.readers:
+        if self.gatherer.readers >= self.readers:
             text = f"{self.readers} readers are here already; `rigctl serve --readers N` allows more.\n"
             return PlainTextResponse(text, 503, {"Retry-After": "30"})
         await self.gatherer.fresh()
         last, cookie = request.headers.get("last-event-id", ""), self.desk.cookie(request)
         without = ("log",) if request.query_params.get("trial") else ()  # one trial's log stays as it is
-        events = EventStream(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
-        return _Counted(self, events)
+        return EventStream(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
 
     async def series(self, request: Request) -> Response:
         """Return the numbers of the time series."""
@@ -115,10 +113,7 @@ class Server:
         """Say that the server answers, and what it sees; for whatever watches over it."""
         del request
         shown = self.gatherer.shown
-        return JSONResponse({"ok": True, "readers": self._reading, "journal": shown.facts is not None})
-
-    def count(self, one: int) -> None:
-        self._reading += one
+        return JSONResponse({"ok": True, "readers": self.gatherer.readers, "journal": shown.facts is not None})
 
 
 async def manual(request: Request) -> Response:
@@ -141,21 +136,6 @@ async def send_asset(request: Request) -> Response:
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
     return Response(body, media_type=kind, headers=headers)
-
-
-class _Counted(Response):
-    """Counts a reader while it is sent events."""
-
-    def __init__(self, server: Server, events: EventStream) -> None:
-        super().__init__()
-        self._server, self._events = server, events
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        self._server.count(1)
-        try:
-            await self._events(scope, receive, send)
-        finally:
-            self._server.count(-1)
 
 
 def _told(shown: Shown, version: int, session: BrowserSession | None, without: Sequence[str]) -> Mapping[str, str]:
