@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -40,7 +41,10 @@ def status(directory: Path) -> Mapping[str, Any]:
     except UsageError:  # nobody is running it
         told = None
     if told is not None:
-        return {"running": True, **told, **_front(directory)}
+        beside: Mapping[str, Any] = {}
+        with suppress(UsageError, JournalError), open_reader(directory) as reader:  # the campaign itself has answered
+            beside = _beside(reader, reader.campaign(), reader.trials(), directory)
+        return {"running": True, **told, **beside}
     with open_reader(directory) as reader:
         row, trials = reader.campaign(), reader.trials()
         runs = [start for start in reader.starts() if start.ended not in BY_HAND]
@@ -57,18 +61,17 @@ def status(directory: Path) -> Mapping[str, Any]:
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             **({"ended": runs[-1].ended} if runs else {}),
             **({} if trip is None else {"tripped": f"{told_utc(trip.utc)}: {trip.reason}"}),
-            **_found(reader, row, trials, directory),
-            **_awaited(trials),
-            **_people(reader, trials),
-            **_alarms(reader),
+            **_beside(reader, row, trials, directory),
             **_upkeep(reader, directory),
         }
 
 
-def _found(reader: Reader, row: CampaignRow, trials: Sequence[TrialRow], directory: Path) -> Mapping[str, Any]:
-    """Return what was found so far: what was measured best, and what was answered last."""
-    found, answer = _measured_best(row, trials), given(directory, reader.people.last_correction())
-    return {**found, **({} if answer is None else {"answer": {"told": answer.told, "trial": answer.trial}})}
+def _beside(reader: Reader, row: CampaignRow, trials: Sequence[TrialRow], directory: Path) -> Mapping[str, Any]:
+    """Return what the journal says of a campaign, running or not: what it found and awaits, acts and alarms."""
+    answer = given(directory, reader.people.last_correction())
+    answered = {} if answer is None else {"answer": {"told": answer.told, "trial": answer.trial}}
+    found = {**_measured_best(row, trials), **answered}
+    return {**found, **_awaited(trials), **_people(reader, trials), **_alarms(reader)}
 
 
 def _measured_best(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
@@ -113,17 +116,6 @@ def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:
     found = {row.trial: row.awaited for row in trials if row.state is State.AWAITING}
     due = min((one.due_utc for one in found.values() if one is not None), default=None)
     return {"awaiting": list(found), "first_due": None if due is None else told_utc(due)} if found else {}
-
-
-def _front(directory: Path) -> Mapping[str, Any]:
-    """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
-    try:
-        with open_reader(directory) as reader:
-            trials = reader.trials()
-            beside = {**_awaited(trials), **_people(reader, trials), **_alarms(reader)}
-            return {**_found(reader, reader.campaign(), trials, directory), **beside}
-    except (UsageError, JournalError):
-        return {}
 
 
 def _alarms(reader: Reader) -> Mapping[str, Any]:

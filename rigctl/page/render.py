@@ -36,11 +36,7 @@ def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str
         acting: the token that forms carry, for whoever may act; None: there are no forms.
     """
     parts = sections(facts, study, acting=acting)
-    return (
-        environment()
-        .get_template("page.html")
-        .render(facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting, asset=tagged)
-    )
+    return filled("page.html", facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting)
 
 
 def sections(facts: Facts, study: Study | None, *, acting: str | None = None) -> Mapping[str, str]:
@@ -58,8 +54,13 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
     out = {}
     for name in SECTIONS:
         shown = view(name, facts, study, tracks)
-        out[name] = "" if shown is None else environment().get_template(f"{name}.html").render(**known, **shown)
+        out[name] = "" if shown is None else filled(f"{name}.html", **known, **shown)
     return out
+
+
+def filled(template: str, **given: object) -> str:
+    """Return a page, or a part of one, from its template; `asset` there names a file that goes with it."""
+    return environment().get_template(template).render(asset=tagged, **given)
 
 
 def _label(context: Context, members: Sequence[str]) -> str:

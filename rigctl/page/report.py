@@ -28,7 +28,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.page import figures, words
 from rigctl.page.facts import gather
 from rigctl.page.figures import FILLS, Tracks, reads
-from rigctl.page.render import asset, environment, worth_of
+from rigctl.page.render import asset, filled, worth_of
 from rigctl.page.shown import Facts, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 from rigctl.page.svg import drawing
@@ -185,26 +185,23 @@ def document(found: Report) -> str:
     groups: dict[str, list[Picture]] = {}
     for one in found.drawings:
         groups.setdefault(one.group, []).append(one)
-    return (
-        environment()
-        .get_template("report.html")
-        .render(
-            report=found,
-            facts=found.facts,
-            study=found.study,
-            labels=found.facts.labels,
-            groups=groups,
-            style=style.decode(),
-            words=words,
-            worth=worth_of(found.facts, found.study),
-            say=say,
-            ways=figures.ways(say) if say is not None else None,
-            best=found.facts.best,
-            states=STATES,
-            most=MOST,
-            fills=FILLS,
-            reads=reads(found.facts.why, found.facts.labels.units),
-        )
+    return filled(
+        "report.html",
+        report=found,
+        facts=found.facts,
+        study=found.study,
+        labels=found.facts.labels,
+        groups=groups,
+        style=style.decode(),
+        words=words,
+        worth=worth_of(found.facts, found.study),
+        say=say,
+        ways=figures.ways(say) if say is not None else None,
+        best=found.facts.best,
+        states=STATES,
+        most=MOST,
+        fills=FILLS,
+        reads=reads(found.facts.why, found.facts.labels.units),
     )
 
 

@@ -26,7 +26,7 @@ from rigctl.flaws import got
 from rigctl.page.card import Card
 from rigctl.page.door import Door
 from rigctl.page.gatherer import Gatherer, ProcessScholar
-from rigctl.page.render import environment, tagged
+from rigctl.page.render import filled
 from rigctl.page.server import application, send_asset
 from rigctl.page.words import SEVERITIES
 
@@ -76,8 +76,8 @@ class WallView:
         async with self._lock:
             if time.monotonic() - self._seen_s > EVERY_S:
                 found = await asyncio.gather(*(self._card(name, place) for name, place in self.places.items()))
-                template = environment().get_template("cards.html")
-                self._html = template.render(cards=list(zip(self.places, found, strict=True)), signs=SEVERITIES)
+                cards = list(zip(self.places, found, strict=True))
+                self._html = filled("cards.html", cards=cards, signs=SEVERITIES)
                 self._seen_s = time.monotonic()
         return self._html
 
@@ -98,8 +98,7 @@ class WallView:
 
     async def home(self, request: Request) -> Response:
         del request
-        template = environment().get_template("wall.html")
-        return HTMLResponse(template.render(cards=await self.cards(), asset=tagged))
+        return HTMLResponse(filled("wall.html", cards=await self.cards()))
 
     async def again(self, request: Request) -> Response:
         del request

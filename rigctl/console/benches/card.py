@@ -11,7 +11,7 @@ from rigctl.core.advice.explain import PURPOSES
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import UsageError
 from rigctl.files import whole
-from rigctl.page.render import environment
+from rigctl.page.render import filled
 from rigctl.page.shown import ShownLabels
 from rigctl.text import joined, shown_name, shown_unit, shown_value
 
@@ -62,7 +62,7 @@ class TrialCard:
         """
         try:
             with whole(path) as new:
-                new.write_text(environment().get_template("card.html").render(card=self), encoding="utf-8")
+                new.write_text(filled("card.html", card=self), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--card {path}: cannot be written: {error.strerror}; choose another place") from error
 

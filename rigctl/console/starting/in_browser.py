@@ -23,7 +23,7 @@ from rigctl.console.starting.initialise import ENDED, Find, Wanted, Written, fin
 from rigctl.errors import RigctlError, UsageError
 from rigctl.page import serving
 from rigctl.page.door import LOOPBACK, Door, RequestRefused, check_origin, form
-from rigctl.page.render import environment, tagged
+from rigctl.page.render import filled
 from rigctl.page.server import send_asset
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Visit:
             pass
         except RigctlError as error:
             shown = {"trouble": str(error)}
-        return environment().get_template("init.html").render(prompt=prompt, file=file, asset=tagged, **shown)
+        return filled("init.html", prompt=prompt, file=file, **shown)
 
 
 def ask_in_browser(wanted: Wanted, say: Callable[[str], object]) -> Written:
