@@ -55,7 +55,6 @@ _MUST_BE: Final[Mapping[str, str]] = {
     "value_error": "one of {}",
 }
 """What an option must be, by what the parser calls its fault; a value error is that of a choice."""
-_HELP: Final = "`rigctl --help` lists all"
 
 
 class _Named(PlainHelp, TyperGroup):
@@ -77,8 +76,9 @@ class _Named(PlainHelp, TyperGroup):
         if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
             names = self.names(ctx)
             meant = " or ".join(f"`rigctl {names[name]}`" for name in get_close_matches(args[0], names))
-            asked = " ".join([*ctx.command_path.split()[1:], args[0]])
-            raise UsageError(f"no such command: {asked}; {f'did you mean {meant}?' if meant else _HELP}")
+            above = ctx.command_path.split()[1:]
+            remedy = f"did you mean {meant}?" if meant else f"`{' '.join(('rigctl', *above))} --help` lists all"
+            raise UsageError(f"no such command: {' '.join((*above, args[0]))}; {remedy}")
         return super().resolve_command(ctx, args)
 
 
