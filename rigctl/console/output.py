@@ -325,7 +325,8 @@ def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | N
     elif done or answer["spent"] >= answer["budget"]:
         verb, why = f"recommend{which}", ""
     else:
-        verb, why = f"suggest {named}", f"at any time: rigctl recommend{which}"
+        found = answer.get("best_trial") or answer.get("pareto_trials")
+        verb, why = f"suggest {named}", f"at any time: rigctl recommend{which}" if found else ""
     return f"{HEAD}rigctl {verb}{f'   ({why})' if why else ''}"
 
 

@@ -44,6 +44,12 @@ def test_where_the_state_is_elsewhere_the_next_command_says_so(loaded, golden):
     golden(line)
 
 
+def test_what_was_found_is_asked_for_once_something_was():
+    """Before a trial has given an outcome `recommend` would refuse."""
+    lines = [output.after_status({**BENCH, **found}, None, None) for found in ({}, {"best_trial": {"trial": 1}})]
+    assert ["recommend" in line for line in lines] == [False, True]
+
+
 def test_once_the_budget_is_spent_what_came_of_it_is_next(loaded, golden):
     """No further trial is suggested that nothing is left for."""
     line = output.after_ingest(loaded, None, spent=True)
