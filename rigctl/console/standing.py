@@ -158,7 +158,7 @@ NAMES: Mapping[str, str] = {
     "first_due": "first outcome due",
 }
 ORDER = (
-    *("rig", "running", "ended", "tripped", "phase", "spent"),
+    *("rig", "running", "ended", "tripped", "phase", "paused", "spent"),
     *("trial", "doses", "why", "readings", "last_trial", "best_trial", "answer"),
 )
 """What people read first."""
