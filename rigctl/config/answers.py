@@ -170,11 +170,11 @@ def point_of(text: str, devices: Collection[FoundDevice], use: Literal["sensor",
         found = ", ".join(d.name for d in devices) or "none"
         raise ValueError(got(name, f"must be one of the devices that were found: {found}"))
     if device.can == "modbus":
-        return DraftPoint(name, _register(text.strip(), tuple(place), use))
+        return DraftPoint(name, tuple(place), _register(text.strip(), tuple(place), use))
     if device.can == "scpi" and use == "sensor":
         if not place or not place[0].endswith("?"):
             raise ValueError(got(text.strip(), f"must name the question it answers, such as {name}/MEAS:VOLT?"))
-        return DraftPoint(name, ("/".join(place),))
+        return DraftPoint(name, ("/".join(place),), {"query": "/".join(place)})
     require(not place, text.strip(), f"must be {name} alone: it has nothing to choose from")
     if use == "actuator" and device.can != "pump":
         raise ValueError(got(name, "must be a pump, or a place in a Modbus unit", lead=", which imposes nothing"))
@@ -183,13 +183,16 @@ def point_of(text: str, devices: Collection[FoundDevice], use: Literal["sensor",
     return DraftPoint(name)
 
 
-def _register(text: str, place: tuple[str, ...], use: str) -> tuple[str, ...]:
+def _register(text: str, place: tuple[str, ...], use: str) -> dict[str, Any]:
+    """Return the options of a device that reads or imposes what stands at a place in a Modbus unit."""
     table, at, *more = (*place, "", "")[: max(2, len(place))]
     example = POINT_EXAMPLE if use == "sensor" else "plc/holding/2/float32/CDAB/coil=2"
     if table not in TABLES or not at.isdigit() or int(at) > 0xFFFF:
         raise ValueError(got(text, f"must be device, table, address, and what stands there, such as {example}"))
     if use == "actuator" and table not in ("holding", "coil"):
         raise ValueError(got(text, "must be holding or coil", lead=f", but nothing can be written to {table}"))
+    number: dict[str, Any] = {"at": int(at)}
+    given: dict[str, float] = {}
     for part in more:
         key, equals, value = part.partition("=")
         if not equals and part not in (*TYPES, *ORDERS):
@@ -199,11 +202,18 @@ def _register(text: str, place: tuple[str, ...], use: str) -> tuple[str, ...]:
         if equals and key not in ("scale", "coil", "release"):
             raise ValueError(got(part, "must be scale=..., coil=... or release=...", lead=f' in "{text}"'))
         if equals:
-            number_of(value)
-    keys = {part.partition("=")[0] for part in more}
-    if use == "actuator" and table == "holding" and not keys & {"coil", "release"}:
+            given[key] = number_of(value)
+        else:
+            number["order" if part in ORDERS else "type"] = part
+    if use == "actuator" and table == "holding" and not given.keys() & {"coil", "release"}:
         raise ValueError(got(text, "must say how it is let go: the coil that enables it, coil=2, or release=VALUE"))
-    return place
+    number |= {"scale": given["scale"]} if "scale" in given else {}
+    if use == "sensor":
+        return {"read": {"register": table, **number}}
+    if table == "coil":
+        return {"enable": {"coil": int(at)}}
+    way = {"enable": {"coil": int(given["coil"])}} if "coil" in given else {"release_value": given["release"]}
+    return {"write": number, **way}
 
 
 # whole flags ------------------------------------------------------------------------------------------------------

@@ -33,6 +33,8 @@ class DraftPoint:
     device: str
     place: tuple[str, ...] = ()
     """Of a register `input`, `0`, `float32`, ...; of a SCPI instrument the question; else empty."""
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """What that means to the device's driver."""
 
     def __str__(self) -> str:
         return "/".join((self.device, *self.place))
@@ -307,32 +309,16 @@ def _devices(draft: Draft, devices: Sequence[FoundDevice]) -> dict[str, tuple[Fo
         if point is None:
             continue
         device = by_name[point.device]
-        found[_named(point, name, use)] = (device, _entry(device, devices, _place(point, device, unit, use)))
+        found[_named(point, name, use)] = (device, _entry(device, devices, _place(point, device, unit)))
     if draft.energy_price is not None:
         found |= {d.name: (d, _entry(d, devices)) for d in devices if d.can == "meter"}
     return found
 
 
-def _place(point: DraftPoint, device: FoundDevice, unit: str, use: str) -> dict[str, Any]:
+def _place(point: DraftPoint, device: FoundDevice, unit: str) -> dict[str, Any]:
     """Return the options that a place in an instrument means."""
-    if device.can == "scpi":
-        return {"unit": unit, "query": point.place[0]}
-    if device.can != "modbus":
-        return {"unit": unit} if "unit" in device.options else {}
-    table, at, *rest = point.place
-    given = dict(part.split("=", 1) for part in rest if "=" in part)
-    number: dict[str, Any] = {} if table in ("coil", "discrete") else {"at": int(at)}
-    for part in rest:
-        if "=" not in part:
-            number["order" if part.isupper() else "type"] = part
-    if "scale" in given:
-        number["scale"] = float(given["scale"])
-    if use == "sensor":
-        return {"unit": unit, "read": {"register": table, "at": int(at), **number}}
-    if table == "coil":
-        return {"enable": {"coil": int(at)}}
-    way = {"enable": {"coil": int(given["coil"])}} if "coil" in given else {"release_value": float(given["release"])}
-    return {"unit": unit, "write": number, **way}
+    has_unit = "unit" in device.options or point.options.keys() & {"read", "write", "query"}
+    return {**({"unit": unit} if has_unit else {}), **point.options}
 
 
 def _meters(draft: Draft, devices: Sequence[FoundDevice]) -> list[tuple[dict[str, Any], str]]:

@@ -125,19 +125,20 @@ def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
 
 
 def _serves(context: CheckContext, path: KeyPath, device: str, unit: str | None) -> None:
-    if context.findings.told(path):
+    """Find a device that speaks another unit than it is used with: as its section says, or, to be run, its driver."""
+    findings, section = context.findings, context.config.devices.get(device)
+    if unit is None or findings.told(path) or findings.told((*path[:-1], "unit")):
         return
-    if context.findings.told((*path[:-1], "unit")):
-        return  # of the variable or outcome
-    section = context.config.devices.get(device)
-    its_unit = (section.model_extra or {}).get("unit") if section is not None else None
-    if unit is None or not isinstance(its_unit, str) or its_unit == unit:
+    given = None if section is None else (section.model_extra or {}).get("unit")
+    spoken = getattr(context.made.get(device), "unit", given) if context.to_run else given
+    if not isinstance(spoken, str) or spoken in ("", unit):
         return
-    if context.findings.attempt(("devices", device, "unit"), None, context.units.unit, its_unit) is None:
+    if findings.attempt(("devices", device, "unit"), None, context.units.unit, spoken) is None:
         return
-    if not context.units.same(its_unit, unit):
-        must, remedy = f"must speak {unit} as used here", f"give {device} unit: {unit}, or write here in {its_unit}"
-        context.findings.add(path, got(device, must, remedy, lead=f", which speaks {its_unit}"))
+    if not context.units.same(spoken, unit):
+        other = "make the instrument speak" if given is None else f"give {device} unit:"
+        remedy = f"{other} {unit}, or write here in {spoken}"
+        findings.add(path, got(device, f"must speak {unit} as used here", remedy, lead=f", which speaks {spoken}"))
 
 
 def _wiring(context: CheckContext, name: str, section: VariableSection) -> VariableWiring:

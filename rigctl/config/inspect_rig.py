@@ -16,7 +16,6 @@ from rigctl.config.devices import built
 from rigctl.config.findings import CheckContext
 from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.pumps import check_caps
-from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
@@ -24,7 +23,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.rig import wiring
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import line_of, taken_apart
-from rigctl.rig.protocols import Actuator, ByteLine, ClaimedPlace, DeviceOptions, Doser, Sensor
+from rigctl.rig.protocols import ByteLine, ClaimedPlace, DeviceOptions, Doser
 from rigctl.rig.registry import Registry
 from rigctl.rig.safing import safe_tolerance
 from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
@@ -71,24 +70,6 @@ def _assess(context: CheckContext, spec: RigSpec) -> None:
             context.findings.add(("devices", name), Flaw(flaw))
         for caveat in caveats:
             context.findings.warn(("devices", name), caveat)
-
-
-def _units(context: CheckContext, _spec: RigSpec) -> None:
-    """Check that what is measured or imposed directly speaks the unit of its device."""
-    for path, _, section in context.measured:
-        used = {"sensor": section.sensor}
-        if isinstance(section, VariableSection) and not context.pumps.intersection(section.actuators):
-            used["actuator"] = next(iter(section.actuators), None)
-        for key, device in used.items():
-            made, unit = context.made.get(device or ""), section.unit
-            if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
-                continue
-            told = context.findings.told((*path, key)) or context.findings.told((*path, "unit"))
-            if not context.units.same(made.unit, unit) and not told:
-                must = f"must be {unit} as here, for nothing converts between them"
-                remedy = f"write {path[-1]} in {made.unit}, or make the instrument speak {unit}"
-                flaw = got(device, must, remedy, lead=f", whose driver speaks {made.unit}")
-                context.findings.add((*path, key), flaw)
 
 
 # what cannot be meant ---------------------------------------------------------------------------------------------
@@ -518,7 +499,7 @@ def _volume(furthest: float, dosing: DosingSpec, most_ml: float) -> str:
 
 
 _OF_RIGS: Final = (
-    *(_roles, _assess, _lines, _units, _meters, _clock),
+    *(_roles, _assess, _lines, _meters, _clock),
     *(_hearts, _stay_on, _setpoints, _doses, _treatments),
 )
 _OF_VARIABLES: Final = (_reach, _max_doses, _volumes, _coarse)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, RigConfig, VariableSection
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
-from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal
+from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal, Uniform
 from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
-from rigctl.core.experiment.space import MOST_STEPS, OFF_GRID, Space, Variable, last_level
+from rigctl.core.experiment.space import OFF_GRID, Space, Variable
 from rigctl.errors import KeyPath
-from rigctl.flaws import Flaw, got
+from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.options import missing
 from rigctl.rig.spec import OutcomeSpec
 from rigctl.text import set_label, set_members
@@ -108,7 +109,13 @@ def _variable(context: CheckContext, name: str, section: VariableSection) -> Var
     findings, natural, bounds = context.findings, section.natural, section.range
     if any(findings.told_below((*path, key)) for key in ("unit", "range", "natural_range", "step")):
         return None
+    label, levels = section.label or "", tuple(section.levels or ())
+    whole: Variable | None = None
     marginal: Marginal | None
+    try:
+        whole = Variable(name, section.unit, *bounds, Uniform(), section.step, label, levels)
+    except ValueError as error:  # others are told which variable it is
+        findings.add((*path, "step"), replace(flaw_of(error), where=""))
     if section.doses is not None:
         marginal = Empirical((share_of(section.doses.otherwise_ml, bounds),))
     elif natural is None:
@@ -121,26 +128,7 @@ def _variable(context: CheckContext, name: str, section: VariableSection) -> Var
         marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
         marginal = _declared(context, (*path, "natural"), natural, section)
-    step, label, levels = _step(context, path, section), section.label or "", tuple(section.levels or ())
-    return None if marginal is None else Variable(name, section.unit, *bounds, marginal, step, label, levels)
-
-
-def _step(context: CheckContext, path: KeyPath, section: VariableSection) -> float | None:
-    """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
-    findings, unit, step, path = context.findings, section.unit, section.step, (*path, "step")
-    if step is None or findings.told(path):
-        return None
-    low, high = section.range
-    least, most = (high - low) / MOST_STEPS, high - low
-    if not least <= step <= most:
-        findings.add(path, got(step, f"must be at most the range, {most:g} {unit}, and at least {least:g} {unit}"))
-        return None
-    last = last_level(low, high, step)
-    if last != high:
-        must = f"must lead from {low:g} to {high:g} in whole steps"
-        findings.add(path, got(step, must, f"end the range at {last:g}, or take another step"))
-        return None
-    return step
+    return None if marginal is None or whole is None else replace(whole, marginal=marginal)
 
 
 def _control_sets(context: CheckContext) -> list[list[str]]:

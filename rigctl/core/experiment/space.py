@@ -57,13 +57,15 @@ class Variable:
             raise ValueError(got([self.low, self.high], "must be finite and rising", where=f"{self.name}: range"))
         if self.step is None:
             return
-        if not (np.isfinite(self.step) and self.step >= (self.high - self.low) / MOST_STEPS):
-            raise ValueError(got(self.step, f"must make at most {MOST_STEPS:g} steps", where=f"{self.name}: step"))
+        least, most = (self.high - self.low) / MOST_STEPS, self.high - self.low
+        if not least <= self.step <= most:
+            allowed = f"must be at most the range, {most:g} {self.unit}, and at least {least:g} {self.unit}"
+            raise ValueError(got(self.step, allowed, where=f"{self.name}: step"))
         last = last_level(self.low, self.high, self.step)
         if last != self.high:
             allowed = f"must lead from {self.low:g} to {self.high:g} in whole steps"
             raise ValueError(
-                got(self.step, allowed, f"the last setpoint would be {last:g}", where=f"{self.name}: step")
+                got(self.step, allowed, f"end the range at {last:g}, or take another step", where=f"{self.name}: step")
             )
 
     @property
