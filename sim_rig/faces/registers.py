@@ -77,7 +77,7 @@ class Bit:
     """Is a coil or discrete input."""
 
     read: Callable[[], bool]
-    write: Callable[[bool], None] | None
+    write: Callable[[bool], object] | None
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Bank:
         table: Literal["coil", "discrete"],
         at: int,
         read: Callable[[], bool],
-        write: Callable[[bool], None] | None = None,
+        write: Callable[[bool], object] | None = None,
     ) -> None:
         self._bits[table, at] = Bit(read, write)
 

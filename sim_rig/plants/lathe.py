@@ -8,8 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sim_rig.plants.natural import FloatArray, PlantVariable
-from sim_rig.plants.parts import Drives, advance_in_steps
-from sim_rig.plants.pump import EnergyBook
+from sim_rig.plants.parts import Process, advance_in_steps, shares
 
 VARIABLES = (
     PlantVariable.of("speed", "m/min", (80.0, 320.0), 185.0, 35.0),
@@ -94,12 +93,12 @@ def cutting_w(x: FloatArray) -> FloatArray:
     return np.asarray(SPECIFIC_FORCE_N_PER_MM2 * (hardness / 220.0) * v * f * depth / 60.0)
 
 
-class Lathe:
+class Lathe(Process):
     """Is the lathe's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
-        self.drives = Drives(VARIABLES, seed, error=DRIVE_ERROR, noise=SENSOR_NOISE, lags_s=LAGS_S, change_s=LOAD_S)
-        self.energy = EnergyBook(total_kwh=1825.4)
+        errors, noise = shares(VARIABLES, DRIVE_ERROR), shares(VARIABLES, SENSOR_NOISE)
+        super().__init__(VARIABLES, seed, errors, noise, LAGS_S, change_s=LOAD_S, total_kwh=1825.4)
         self.wear_mm3 = 41.3
         self.concentrate_ml = 5120.0
         self.cut_left = 0.0
@@ -107,47 +106,47 @@ class Lathe:
 
     def command_load(self, on: bool) -> None:
         """Load the next workpiece on a rising command; it is then cut at once."""
-        if self.drives.command_change(on):
+        if self.command_change(on):
             self.cut_left = 1.0
 
     @property
     def cutting(self) -> bool:
-        return self.cut_left > 0.0 and not self.drives.change.running
+        return self.cut_left > 0.0 and not self.change.running
 
     def quality(self) -> float:
         """Read the surface instrument: never negative."""
-        true = float(quality(self.drives.values()[None, :])[0])
-        return max(0.0, true * (1.0 + QUALITY_NOISE * self.drives.noise()))
+        true = float(quality(self.values()[None, :])[0])
+        return max(0.0, true * (1.0 + QUALITY_NOISE * self.noise()))
 
     def load_kw(self) -> float:
         """Return what the spindle gives at these settings, during a cut."""
-        return float(cutting_w(self.drives.values()[None, :])[0]) / 1000.0
+        return float(cutting_w(self.values()[None, :])[0]) / 1000.0
 
     def power_w(self) -> float:
-        loader_w = LOADER_W if self.drives.change.running else 0.0
-        cut_w = float(cutting_w(self.drives.values()[None, :])[0]) if self.cutting else 0.0
-        return BASE_W + loader_w + cut_w + self.drives.drive_w(DRIVE_W)
+        loader_w = LOADER_W if self.change.running else 0.0
+        cut_w = float(cutting_w(self.values()[None, :])[0]) if self.cutting else 0.0
+        return BASE_W + loader_w + cut_w + self.drive_w(DRIVE_W)
 
     def advance(self, seconds: float) -> None:
-        advance_in_steps(seconds, STEP_S, lambda: self.cut_left > 0.0 or self.drives.change.running, self._step)
+        advance_in_steps(seconds, STEP_S, lambda: self.cut_left > 0.0 or self.change.running, self._step)
 
     def _step(self, seconds: float) -> None:
-        loading_s = self.drives.advance(seconds)
-        x = self.drives.values()[None, :]
+        loading_s = self.move(seconds)
+        x = self.values()[None, :]
         cut_s = 60.0 * float(cutting_min(x[:, 0], x[:, 1])[0])
         tool_s = min(seconds - loading_s, self.cut_left * cut_s)
         self.cut_left = max(0.0, self.cut_left - tool_s / cut_s)
         if self.cut_left < 1e-9:
             self.cut_left = 0.0
         self.wear_mm3 += float(wear_mm3_per_min(x)[0]) * tool_s / 60.0
-        self.concentrate_ml += 1000.0 * CONCENTRATE * self.drives.channels["coolant"].value * tool_s / 60.0
-        self.energy.power_w = BASE_W + self.drives.drive_w(DRIVE_W)
+        self.concentrate_ml += 1000.0 * CONCENTRATE * self.channels["coolant"].value * tool_s / 60.0
+        self.energy.power_w = BASE_W + self.drive_w(DRIVE_W)
         self.energy.advance(seconds, LOADER_W * loading_s + float(cutting_w(x)[0]) * tool_s)
 
     def state(self) -> dict[str, Any]:
-        true = float(quality(self.drives.values()[None, :])[0])
+        true = float(quality(self.values()[None, :])[0])
         cut = {"cutting": self.cutting, "cut_left": self.cut_left}
-        return self.drives.state() | cut | {"outcome": true, "power_w": self.power_w()}
+        return super().state() | cut | {"outcome": true, "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
         return {

@@ -11,6 +11,7 @@ import numpy as np
 
 from sim_rig.errors import PlantError
 from sim_rig.plants.natural import FloatArray, Noise, PlantVariable
+from sim_rig.plants.pump import EnergyBook
 
 STEP_S = 600.0
 """Seconds after which a plant looks again whether anything still moves."""
@@ -115,43 +116,36 @@ def advance_in_steps(
         seconds -= stretch
 
 
-def channel_state(channels: Mapping[str, Channel]) -> dict[str, dict[str, float]]:
-    """Tell where variables are, where nature would have them, and what is imposed."""
-    return {
-        "values": {name: c.value for name, c in channels.items()},
-        "natural": {name: c.natural for name, c in channels.items()},
-        "setpoints": {name: c.setpoint for name, c in channels.items() if c.enabled},
-    }
-
-
-class Drives:
-    """Moves the process variables of a machine, each free or held by its drive."""
+class Process:
+    """Holds the variables of a plant, each free or imposed, and the change of batch that brings new ones."""
 
     def __init__(
         self,
         variables: tuple[PlantVariable, ...],
         seed: np.random.SeedSequence,
-        *,
-        error: float,
-        noise: float,
+        error_sd: Mapping[str, float],
+        noise_sd: Mapping[str, float],
         lags_s: Mapping[str, float],
+        *,
         change_s: float,
+        total_kwh: float,
+        holds: bool = False,
     ) -> None:
         nature, sensing = seed.spawn(2)
         supply = np.random.default_rng(nature)
         self.variables = variables
         self.channels = {
-            v.name: Channel(v, supply, error_sd=error * (v.high - v.low), lag_s=lags_s[v.name], holds=False)
-            for v in variables
+            v.name: Channel(v, supply, error_sd=error_sd[v.name], lag_s=lags_s[v.name], holds=holds) for v in variables
         }
         self.change = BatchChange(change_s)
+        self.energy = EnergyBook(total_kwh)
         self.now_s = 0.0
         """Since power-up."""
         self._noise = Noise(sensing)
-        self._noise_share = noise
+        self._noise_sd = noise_sd
 
     def command_change(self, on: bool) -> bool:
-        """Begin a new batch on a rising command: operators, stock and wear bring new values. True if it began."""
+        """Begin a new batch on a rising command: supply, stock and wear bring new values. True if it began."""
         begun = self.change.command(on)
         if begun:
             for channel in self.channels.values():
@@ -163,16 +157,15 @@ class Drives:
         return np.array([self.channels[v.name].value for v in self.variables])
 
     def sense(self, name: str) -> float:
-        """Read a variable, engineering units; noise is a share of its range."""
-        v = self.channels[name].variable
-        return self.channels[name].value + self._noise_share * (v.high - v.low) * self._noise.at(name, self.now_s)
+        """Read a variable, engineering units."""
+        return self.channels[name].value + self._noise_sd[name] * self._noise.at(name, self.now_s)
 
-    def noise(self) -> float:
-        """Return standard normal noise for the outcome's instrument."""
-        return self._noise.at("outcome", self.now_s)
+    def noise(self, instrument: str = "outcome") -> float:
+        """Return standard normal noise for an instrument."""
+        return self._noise.at(instrument, self.now_s)
 
-    def advance(self, seconds: float) -> float:
-        """Let time pass, and return the seconds during which the batch was being changed."""
+    def move(self, seconds: float) -> float:
+        """Let time pass for all variables, and return the seconds during which the batch was being changed."""
         self.now_s += seconds
         for channel in self.channels.values():
             channel.advance(seconds)
@@ -182,8 +175,17 @@ class Drives:
         return sum(power for name, power in powers_w.items() if self.channels[name].enabled)
 
     def state(self) -> dict[str, Any]:
+        """Tell where variables are, where nature would have them, and what is imposed."""
+        channels = self.channels
         return {
-            **channel_state(self.channels),
+            "values": {name: c.value for name, c in channels.items()},
+            "natural": {name: c.natural for name, c in channels.items()},
+            "setpoints": {name: c.setpoint for name, c in channels.items() if c.enabled},
             "changing": self.change.running,
             "batches": self.change.count,
         }
+
+
+def shares(variables: tuple[PlantVariable, ...], share: float) -> dict[str, float]:
+    """Return so much of each variable's range."""
+    return {v.name: share * (v.high - v.low) for v in variables}

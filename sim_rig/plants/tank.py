@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sim_rig.plants.natural import FloatArray, Noise, PlantVariable, to_unit
-from sim_rig.plants.parts import BatchChange, Channel, advance_in_steps, channel_state
-from sim_rig.plants.pump import DosingPump, EnergyBook
+from sim_rig.plants.natural import FloatArray, PlantVariable, to_unit
+from sim_rig.plants.parts import BatchChange, Channel, Process, advance_in_steps
+from sim_rig.plants.pump import DosingPump
 
 # The raw water is rain or from a well, as the weather has it: its potassium and pH are often right, and often far off.
 VARIABLES = (
@@ -54,6 +54,13 @@ BASE_PH_PER_ML = 0.046
 """pH per mL of base at pH 6."""
 K_PER_ML = 0.06
 """mM per mL of feed."""
+DOSES = {
+    "ca_doser": ("ca", CA_PER_ML),
+    "ph_doser": ("ph", PH_PER_ML),
+    "base_doser": ("ph", BASE_PH_PER_ML),
+    "feed_doser": ("k", K_PER_ML),
+}
+"""By pump the variable that it moves, and by how much per mL."""
 BUFFERING = 0.05
 """Relative change of the acid's effect per pH unit: the tank is buffered a little better when it is acid."""
 SOFTENED_MM, ALKALISED_PH = 0.45, 7.06
@@ -98,82 +105,55 @@ class Treatment(BatchChange):
             self.remaining_s = 0.0
 
 
-class Tank:
+class Tank(Process):
     """Is the greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
-        nature, sensing, *pumps = seed.spawn(6)
-        supply, ca_pump, acid_pump, base_pump, feed_pump = (np.random.default_rng(s) for s in (nature, *pumps))
-        self.now_s = 0.0
-        """Since power-up."""
-        self._noise = Noise(sensing)
+        lags_s = {v.name: VALVE_LAG_S for v in VARIABLES}
+        super().__init__(VARIABLES, seed, ERROR_SD, NOISE_SD, lags_s, change_s=REFILL_S, total_kwh=412.7, holds=True)
         self._response = response
-        self.channels = {
-            v.name: Channel(v, supply, error_sd=ERROR_SD[v.name], lag_s=VALVE_LAG_S, holds=True) for v in VARIABLES
-        }
-        self.ca_pump = DosingPump("ca_doser", ca_pump)
-        self.acid_pump = DosingPump("ph_doser", acid_pump)
-        self.base_pump = DosingPump("base_doser", base_pump)
-        self.feed_pump = DosingPump("feed_doser", feed_pump)
-        self.refill = BatchChange(REFILL_S)
-        self.energy = EnergyBook(total_kwh=412.7)
+        generators = map(np.random.default_rng, seed.spawn(len(DOSES)))
+        self.pumps = {name: DosingPump(name, rng) for name, rng in zip(DOSES, generators, strict=True)}
         self.softener = Treatment(TREAT_S)
         self.alkaliser = Treatment(TREAT_S)
         self._unmixed = {"ca": 0.0, "ph": 0.0, "k": 0.0}
 
-    @property
-    def pumps(self) -> tuple[DosingPump, ...]:
-        return self.ca_pump, self.acid_pump, self.base_pump, self.feed_pump
-
     # commands ----------------------------------------------------------------------------------------------------
 
-    def command_refill(self, on: bool) -> None:
-        """Drain the tank on a rising command, and fill it with whatever the supply brings now."""
-        if self.refill.command(on):
+    def command_change(self, on: bool) -> bool:
+        """Drain the tank on a rising command, and fill it with whatever the supply brings now. True if it began."""
+        begun = super().command_change(on)
+        if begun:
             self.softener.remaining_s = self.alkaliser.remaining_s = 0.0  # what comes in is treated as it comes
-            for channel in self.channels.values():
-                channel.draw()
+        return begun
 
     # readings ----------------------------------------------------------------------------------------------------
 
-    def composition(self) -> FloatArray:
-        """Return (5,) true values in the order of `VARIABLES`, engineering units."""
-        return np.array([self.channels[v.name].value for v in VARIABLES])
-
-    def sense(self, name: str) -> float:
-        return self.channels[name].value + NOISE_SD[name] * self._noise.at(name, self.now_s)
-
     def growth(self) -> float:
         """Read the growth instrument, cm2/day, never negative."""
-        true = float(self._response(self.composition()[None, :])[0])
-        return max(0.0, true * (1.0 + GROWTH_NOISE * self._noise.at("growth", self.now_s)))
+        true = float(self._response(self.values()[None, :])[0])
+        return max(0.0, true * (1.0 + GROWTH_NOISE * self.noise("growth")))
 
     def power_w(self) -> float:
         """Return what is drawn from the mains now, dosing pumps included."""
-        pumps = PUMP_W * sum(p.running and not p.paused for p in self.pumps)
-        refill = REFILL_W if self.refill.running else 0.0
+        pumps = PUMP_W * sum(p.running and not p.paused for p in self.pumps.values())
+        refill = REFILL_W if self.change.running else 0.0
         return self._steady_w() + refill + pumps
 
     def state(self) -> dict[str, Any]:
         return {
-            **channel_state(self.channels),
+            **super().state(),
             "softener": self.softener.commanded,
             "alkaliser": self.alkaliser.commanded,
-            "refilling": self.refill.running,
-            "refill_commanded": self.refill.commanded,
-            "batches": self.refill.count,
-            "outcome": float(self._response(self.composition()[None, :])[0]),
+            "refilling": self.change.running,
+            "refill_commanded": self.change.commanded,
+            "outcome": float(self._response(self.values()[None, :])[0]),
             "power_w": self.power_w(),
         }
 
     def metered(self) -> dict[str, float]:
-        return {
-            "energy_kwh": self.energy.total_kwh,
-            "ca_doser_ml": self.ca_pump.delivered_ml,
-            "ph_doser_ml": self.acid_pump.delivered_ml,
-            "base_doser_ml": self.base_pump.delivered_ml,
-            "feed_doser_ml": self.feed_pump.delivered_ml,
-        }
+        delivered = {f"{name}_ml": pump.delivered_ml for name, pump in self.pumps.items()}
+        return {"energy_kwh": self.energy.total_kwh, **delivered}
 
     # time --------------------------------------------------------------------------------------------------------
 
@@ -183,12 +163,12 @@ class Tank:
 
     def _moving(self) -> bool:
         unmixed = any(abs(amount) > 1e-6 for amount in self._unmixed.values())
-        passing = self.refill.running or self.softener.running or self.alkaliser.running
-        return passing or any(p.running for p in self.pumps) or unmixed
+        passing = self.change.running or self.softener.running or self.alkaliser.running
+        return passing or any(p.running for p in self.pumps.values()) or unmixed
 
     def _step(self, seconds: float) -> None:
-        remaining_s = self.refill.remaining_s
-        refilling_s = self.refill.advance(seconds)
+        remaining_s = self.change.remaining_s
+        refilling_s = self.change.advance(seconds)
         for name, treatment in (("ca", self.softener), ("ph", self.alkaliser)):
             if treatment.running:
                 left_s = treatment.remaining_s
@@ -198,19 +178,15 @@ class Tank:
                 channel.approach(self._incoming(name), refilling_s, remaining_s)
             if name in VALVE_W:
                 channel.advance(seconds - refilling_s)
-        ca_ml, ca_s = self.ca_pump.advance(seconds)
-        acid_ml, acid_s = self.acid_pump.advance(seconds)
-        base_ml, base_s = self.base_pump.advance(seconds)
-        feed_ml, feed_s = self.feed_pump.advance(seconds)
-        ph = self.channels["ph"].value
-        self._dose("ca", ca_ml * CA_PER_ML, seconds)
-        self._dose("ph", (acid_ml * PH_PER_ML + base_ml * BASE_PH_PER_ML) * (1.0 + BUFFERING * (ph - 6.0)), seconds)
-        if feed_ml or self._unmixed["k"]:
-            self._dose("k", feed_ml * K_PER_ML, seconds)
-        if refilling_s > 0.0 and not self.refill.running:
+        moved = {name: pump.advance(seconds) for name, pump in self.pumps.items()}
+        buffered = 1.0 + BUFFERING * (self.channels["ph"].value - 6.0)
+        for name in self._unmixed:
+            amount = sum(moved[pump][0] * per_ml for pump, (variable, per_ml) in DOSES.items() if variable == name)
+            self._dose(name, amount * (buffered if name == "ph" else 1.0), seconds)
+        if refilling_s > 0.0 and not self.change.running:
             self._unmixed = dict.fromkeys(self._unmixed, 0.0)
         self.energy.power_w = self._steady_w()
-        self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s + base_s + feed_s))
+        self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * sum(ran_s for _, ran_s in moved.values()))
 
     def _incoming(self, name: str) -> float:
         if (name == "ca" and self.softener.commanded) or (name == "ph" and self.alkaliser.commanded):

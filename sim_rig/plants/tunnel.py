@@ -10,8 +10,7 @@ import numpy as np
 
 from sim_rig.plants.arrays import ArrayResponse
 from sim_rig.plants.natural import FloatArray, PlantVariable
-from sim_rig.plants.parts import Drives
-from sim_rig.plants.pump import EnergyBook
+from sim_rig.plants.parts import Process, shares
 
 
 def _spread(name: str, unit: str, low: float, high: float) -> PlantVariable:
@@ -69,39 +68,35 @@ def fan_w(velocity_m_per_s: FloatArray) -> FloatArray:
     return np.asarray(FAN_W * (velocity_m_per_s / VARIABLES[3].high) ** 3)
 
 
-class Tunnel:
+class Tunnel(Process):
     """Is the tunnel's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, noise_db: SelfNoise) -> None:
-        self.drives = Drives(VARIABLES, seed, error=DRIVE_ERROR, noise=SENSOR_NOISE, lags_s=LAGS_S, change_s=RUN_S)
-        self.energy = EnergyBook(total_kwh=9031.1)
+        errors, noise = shares(VARIABLES, DRIVE_ERROR), shares(VARIABLES, SENSOR_NOISE)
+        super().__init__(VARIABLES, seed, errors, noise, LAGS_S, change_s=RUN_S, total_kwh=9031.1)
         self._noise_db = noise_db
 
-    def command_run(self, on: bool) -> None:
-        """Start a new run on a rising command: everything that nobody holds drifts to new values."""
-        self.drives.command_change(on)
-
     def level_db(self) -> float:
-        return self._true_db() + NOISE_DB * self.drives.noise()
+        return self._true_db() + NOISE_DB * self.noise()
 
     def power_w(self) -> float:
-        return self._steady_w() + (RUN_W if self.drives.change.running else 0.0)
+        return self._steady_w() + (RUN_W if self.change.running else 0.0)
 
     def advance(self, seconds: float) -> None:
         before_w = self._steady_w()
-        running_s = self.drives.advance(seconds)
+        running_s = self.move(seconds)
         self.energy.power_w = (before_w + self._steady_w()) / 2 if running_s > 0.0 else self._steady_w()
         self.energy.advance(seconds, RUN_W * running_s)
 
     def state(self) -> dict[str, Any]:
-        return self.drives.state() | {"outcome": self._true_db(), "power_w": self.power_w()}
+        return super().state() | {"outcome": self._true_db(), "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
         return {"energy_kwh": self.energy.total_kwh}
 
     def _steady_w(self) -> float:
-        fan = float(fan_w(np.array([self.drives.channels["velocity"].value]))[0])
-        return BASE_W + fan + self.drives.drive_w(DRIVE_W)
+        fan = float(fan_w(np.array([self.channels["velocity"].value]))[0])
+        return BASE_W + fan + self.drive_w(DRIVE_W)
 
     def _true_db(self) -> float:
-        return float(self._noise_db(self.drives.values()[None, :])[0])
+        return float(self._noise_db(self.values()[None, :])[0])

@@ -16,7 +16,7 @@ from sim_rig.faces.registers import Bank, NumberType, WordOrder
 from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap, WireFaults
 from sim_rig.plants.lathe import Lathe
-from sim_rig.plants.parts import Channel, Drives
+from sim_rig.plants.parts import Channel, Process
 from sim_rig.plants.pump import DosingPump
 from sim_rig.plants.tank import Tank
 from sim_rig.plants.tunnel import Tunnel
@@ -143,10 +143,10 @@ def map_points(
             bank.bit("coil", p.coil, partial(getattr, channel, "enabled"), partial(setattr, channel, "enabled"))
 
 
-def machine_plc(drives: Drives, points: Iterable[PlcPoint]) -> tuple[Bank, dict[str, SensorTap]]:
+def machine_plc(machine: Process, points: Iterable[PlcPoint]) -> tuple[Bank, dict[str, SensorTap]]:
     """Return the PLC of a machine, and a sensor for every variable, named as in the configuration."""
     bank, points = Bank(), tuple(points)
-    sensors = {p.name: SensorTap(partial(drives.sense, p.name), p.full_scale) for p in points}
-    map_points(bank, points, sensors, drives.channels)
-    bank.bit("discrete", 0, lambda: drives.change.running)
+    sensors = {p.name: SensorTap(partial(machine.sense, p.name), p.full_scale) for p in points}
+    map_points(bank, points, sensors, machine.channels)
+    bank.bit("discrete", 0, lambda: machine.change.running)
     return bank, {f"{name}_sensor": tap for name, tap in sensors.items()}

@@ -32,7 +32,8 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
     With `more_pumps` there are two more, which the example configuration does not use: base, and a feed of potassium.
     """
     tank = Tank(seed, response)
-    more = {"base": tank.base_pump, "feed": tank.feed_pump} if more_pumps else {}
+    ca, acid, *others = tank.pumps.values()
+    more = dict(zip(("base", "feed"), others, strict=True)) if more_pumps else {}
     full_scales = {p.name: p.full_scale for p in POINTS} | {"ph": 14.0}
     probes = {name: SensorTap(partial(tank.sense, name), full) for name, full in full_scales.items()}
     growth = SensorTap(tank.growth, 1000.0)
@@ -49,12 +50,12 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
         sensors={f"{name}_probe": tap for name, tap in probes.items()} | {"camera": growth},
         instruments={
             "ph": ("ph", PhCircuit(timer, probes["ph"], "nutrient_ph")),
-            "ca": ("ca_pump", PumpCircuit(timer, tank.ca_pump, "calcium")),
-            "acid": ("acid_pump", PumpCircuit(timer, tank.acid_pump, "acid")),
+            "ca": ("ca_pump", PumpCircuit(timer, ca, "calcium")),
+            "acid": ("acid_pump", PumpCircuit(timer, acid, "acid")),
             "cam": ("camera", camera),
             **{bus: (f"{bus}_pump", PumpCircuit(timer, pump, bus)) for bus, pump in more.items()},
         },
-        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump, **more},
+        pumps={"ca": ca, "acid": acid, **more},
         watchdog=watchdog,
     )
 
@@ -64,10 +65,10 @@ def _plc(tank: Tank, probes: dict[str, SensorTap]) -> Bank:
     map_points(bank, POINTS, probes, tank.channels)
     for coil, treatment in ((SOFTENER_COIL, tank.softener), (ALKALISER_COIL, tank.alkaliser)):
         bank.bit("coil", coil, partial(getattr, treatment, "commanded"), partial(_switch, tank, treatment))
-    bank.bit("coil", REFILL_COIL, lambda: tank.refill.commanded, tank.command_refill)
-    bank.bit("discrete", 0, lambda: tank.refill.running)
+    bank.bit("coil", REFILL_COIL, lambda: tank.change.commanded, tank.command_change)
+    bank.bit("discrete", 0, lambda: tank.change.running)
     return bank
 
 
 def _switch(tank: Tank, treatment: Treatment, on: bool) -> None:
-    treatment.switch(on, refilling=tank.refill.running)
+    treatment.switch(on, refilling=tank.change.running)

@@ -34,11 +34,11 @@ WEAR_AT, CONCENTRATE_AT, LOAD_AT = 20, 22, 24
 
 def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
     lathe = Lathe(seed)
-    bank, sensors = machine_plc(lathe.drives, LATHE)
+    bank, sensors = machine_plc(lathe, LATHE)
     bank.number("input", WEAR_AT, lambda: lathe.wear_mm3)
     bank.number("input", CONCENTRATE_AT, lambda: lathe.concentrate_ml, kind="uint32", scale=0.1)
     bank.number("input", LOAD_AT, lathe.load_kw)
-    bank.bit("coil", NEXT_COIL, lambda: lathe.drives.change.commanded, lathe.command_load)
+    bank.bit("coil", NEXT_COIL, lambda: lathe.change.commanded, lathe.command_load)
     bank.bit("discrete", 1, lambda: lathe.cutting)
     surface = SensorTap(lathe.quality, 100.0)
     tester = ScpiInstrument(timer, "SIMULATED,SQ-2,3311,1.7", "MEASure:QUALity", surface)
@@ -55,8 +55,8 @@ def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
 
 def build_tunnel(timer: Timer, seed: np.random.SeedSequence, noise_db: SelfNoise) -> Assembly:
     tunnel = Tunnel(seed, noise_db)
-    bank, sensors = machine_plc(tunnel.drives, TUNNEL)
-    bank.bit("coil", NEXT_COIL, lambda: tunnel.drives.change.commanded, tunnel.command_run)
+    bank, sensors = machine_plc(tunnel, TUNNEL)
+    bank.bit("coil", NEXT_COIL, lambda: tunnel.change.commanded, tunnel.command_change)
     heard = SensorTap(tunnel.level_db, 194.0)
     microphone = ScpiInstrument(timer, "SIMULATED,SLM-1,88,4.0", "MEASure:SPLevel", heard)
     return Assembly(

@@ -23,7 +23,7 @@ def hold(drives, **setpoints):
 def test_each_workpiece_brings_new_hardness_and_settings():
     """Free variables are drawn anew with each workpiece, with the declared mean and sd."""
     lathe = Lathe(np.random.SeedSequence(1))
-    values = np.array([loaded(lathe).drives.values() for _ in range(400)])
+    values = np.array([loaded(lathe).values() for _ in range(400)])
     for column, variable in enumerate(lathe_physics.VARIABLES):
         assert values[:, column].mean() == pytest.approx(variable.natural.mean, abs=4 * variable.natural.sd / 20)
         assert values[:, column].std() == pytest.approx(variable.natural.sd, rel=0.2)
@@ -32,23 +32,23 @@ def test_each_workpiece_brings_new_hardness_and_settings():
 def test_a_drive_holds_its_setpoint_and_lets_go():
     """Enabled, a variable is at its setpoint; released, it goes back to what this workpiece brought."""
     lathe = Lathe(np.random.SeedSequence(2))
-    hold(lathe.drives, speed=250.0)
+    hold(lathe, speed=250.0)
     loaded(lathe)
-    assert lathe.drives.channels["speed"].value == pytest.approx(250.0, abs=3.0)
-    lathe.drives.channels["speed"].enabled = False
+    assert lathe.channels["speed"].value == pytest.approx(250.0, abs=3.0)
+    lathe.channels["speed"].enabled = False
     lathe.advance(100.0)
-    assert lathe.drives.channels["speed"].value == pytest.approx(lathe.drives.channels["speed"].natural)
+    assert lathe.channels["speed"].value == pytest.approx(lathe.channels["speed"].natural)
 
 
 def test_wear_and_coolant_follow_taylor_and_the_cut():
     """One workpiece wears the tool and loses coolant as the formulas say for the cut's duration, and then no more."""
     lathe = Lathe(np.random.SeedSequence(3))
-    hold(lathe.drives, speed=200.0, feed=0.1, depth=1.0, coolant=6.0, hardness=220.0)
+    hold(lathe, speed=200.0, feed=0.1, depth=1.0, coolant=6.0, hardness=220.0)
     lathe.advance(200.0)
-    x = lathe.drives.values()[None, :]
+    x = lathe.values()[None, :]
     wear, lost = lathe.wear_mm3, lathe.concentrate_ml
     loaded(lathe)
-    x = (x + lathe.drives.values()[None, :]) / 2
+    x = (x + lathe.values()[None, :]) / 2
     minutes = lathe_physics.cutting_min(x[:, 0], x[:, 1])[0]
     assert lathe.wear_mm3 - wear == pytest.approx(lathe_physics.wear_mm3_per_min(x)[0] * minutes, rel=0.05)
     assert lathe.concentrate_ml - lost == pytest.approx(8.0 * 6.0 * minutes, rel=0.05)
@@ -67,7 +67,7 @@ def test_taylor_tool_life_falls_with_speed():
 def test_lathe_energy_is_power_times_time():
     """An idle lathe takes base power plus engaged drives."""
     lathe = Lathe(np.random.SeedSequence(4))
-    hold(lathe.drives, depth=1.0)
+    hold(lathe, depth=1.0)
     lathe.advance(100.0)
     before = lathe.energy.total_kwh
     lathe.advance(7200.0)
@@ -104,10 +104,10 @@ def test_tunnel_maps_octaves_and_decades_to_the_arrays(response):
 def test_the_fan_is_the_larger_load_at_speed(response):
     """Power grows with the cube of the velocity."""
     tunnel = Tunnel(np.random.SeedSequence(5), response)
-    hold(tunnel.drives, velocity=71.3)
+    hold(tunnel, velocity=71.3)
     tunnel.advance(300.0)
     fast_w = tunnel.power_w()
-    tunnel.drives.channels["velocity"].impose(35.65)
+    tunnel.channels["velocity"].impose(35.65)
     tunnel.advance(300.0)
     slow_w = tunnel.power_w()
     fixed_w = 1500.0 + 1100.0

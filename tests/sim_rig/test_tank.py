@@ -10,9 +10,9 @@ def new_tank():
 
 
 def refilled(tank):
-    tank.command_refill(True)
+    tank.command_change(True)
     tank.advance(100.0)
-    tank.command_refill(False)
+    tank.command_change(False)
     return tank
 
 
@@ -20,7 +20,7 @@ def refilled(tank):
 def test_each_refill_brings_a_new_independent_draw_of_the_supply():
     """Over many fills each concentration has its declared mean and sd, and no two vary together."""
     tank = new_tank()
-    fills = np.array([refilled(tank).composition() for _ in range(1500)])
+    fills = np.array([refilled(tank).values() for _ in range(1500)])
     for column, variable in enumerate(VARIABLES):
         natural = variable.natural
         assert fills[:, column].mean() == pytest.approx(natural.mean, abs=4 * natural.sd / np.sqrt(1500))
@@ -34,7 +34,7 @@ def test_the_supply_does_not_depend_on_what_is_controlled():
     free, valved = new_tank(), new_tank()
     valved.channels["k"].impose(9.0)
     valved.channels["k"].enabled = True
-    first, second = refilled(free).composition(), refilled(valved).composition()
+    first, second = refilled(free).values(), refilled(valved).values()
     assert first[[0, 1, 2, 4]] == pytest.approx(second[[0, 1, 2, 4]])
     assert second[3] == pytest.approx(9.0, abs=0.3)
 
@@ -56,9 +56,9 @@ def test_treatments_give_a_known_start():
     """Softened water has almost no calcium, alkalised water a pH above the highest setpoint."""
     tank = new_tank()
     for treatment in (tank.softener, tank.alkaliser):
-        treatment.switch(True, refilling=tank.refill.running)
+        treatment.switch(True, refilling=tank.change.running)
     refilled(tank)
-    values = dict(zip((v.name for v in VARIABLES), tank.composition(), strict=True))
+    values = dict(zip((v.name for v in VARIABLES), tank.values(), strict=True))
     assert values["ca"] == pytest.approx(0.45)
     assert values["ph"] == pytest.approx(7.06)
 
@@ -69,41 +69,41 @@ def test_a_treatment_without_a_refill_passes_the_tank_once():
     tank.softener.switch(True, refilling=False)
     tank.advance(90.0)
     assert tank.channels["ca"].value == pytest.approx(0.45)
-    tank.ca_pump.start(20.0, 58.5, 1)
+    tank.pumps["ca_doser"].start(20.0, 58.5, 1)
     tank.advance(200.0)
     assert tank.channels["ca"].value == pytest.approx(0.45 + 20.0 * 0.048, rel=0.02)
     assert tank.softener.commanded
 
 
-def test_only_a_rising_command_refills():
+def test_only_a_rising_command_changes():
     """A command that stays on, or is repeated, drains the tank once."""
     tank = new_tank()
     for _ in range(3):
-        tank.command_refill(True)
+        tank.command_change(True)
         tank.advance(200.0)
-    assert tank.refill.count == 1
-    tank.command_refill(False)
-    tank.command_refill(True)
-    assert tank.refill.count == 2
+    assert tank.change.count == 1
+    tank.command_change(False)
+    tank.command_change(True)
+    assert tank.change.count == 2
 
 
 def test_calcium_is_conserved():
     """What the pump delivered is in the tank, once it has mixed."""
     tank = refilled(new_tank())
     before = tank.channels["ca"].value
-    tank.ca_pump.start(20.0, 58.5, 1)
+    tank.pumps["ca_doser"].start(20.0, 58.5, 1)
     tank.advance(200.0)
-    assert tank.channels["ca"].value - before == pytest.approx(tank.ca_pump.delivered_ml * 0.048, rel=1e-6)
-    assert tank.ca_pump.delivered_ml == pytest.approx(20.0, rel=0.02)
+    assert tank.channels["ca"].value - before == pytest.approx(tank.pumps["ca_doser"].delivered_ml * 0.048, rel=1e-6)
+    assert tank.pumps["ca_doser"].delivered_ml == pytest.approx(20.0, rel=0.02)
 
 
 def test_acid_lowers_the_ph_a_little_less_than_its_label_says():
     """A full dose by the label's -0.04 pH/mL never overshoots, and comes within a tenth."""
     tank = new_tank()
-    tank.alkaliser.switch(True, refilling=tank.refill.running)
+    tank.alkaliser.switch(True, refilling=tank.change.running)
     refilled(tank)
     before = tank.channels["ph"].value
-    tank.acid_pump.start((before - 5.6) / 0.04, 58.5, 1)
+    tank.pumps["ph_doser"].start((before - 5.6) / 0.04, 58.5, 1)
     tank.advance(200.0)
     moved = before - tank.channels["ph"].value
     assert 0.9 * (before - 5.6) < moved <= before - 5.6
@@ -116,7 +116,7 @@ def test_energy_is_power_times_time():
     before, power_w = tank.energy.total_kwh, tank.power_w()
     tank.advance(3600.0)
     assert tank.energy.total_kwh - before == pytest.approx(power_w / 1000.0)
-    tank.softener.switch(True, refilling=tank.refill.running)
+    tank.softener.switch(True, refilling=tank.change.running)
     tank.channels["k"].impose(12.0)
     tank.channels["k"].enabled = True
     more_w = tank.power_w()
@@ -129,8 +129,8 @@ def test_energy_is_power_times_time():
 def test_pumps_and_refill_are_charged_for_the_time_they_ran():
     """What runs for a part of the time takes energy for that part only."""
     tank = new_tank()
-    tank.command_refill(True)
-    tank.ca_pump.start(29.25, 58.5, 1)
+    tank.command_change(True)
+    tank.pumps["ca_doser"].start(29.25, 58.5, 1)
     before = tank.energy.total_kwh
     tank.advance(3600.0)
     joules = 550 * 3600 + 750 * 90 + 12 * 30
@@ -142,13 +142,13 @@ def test_time_may_pass_in_any_portions(portion_s):
     """Advancing in small portions comes to the same place as advancing at once."""
     whole, parts = new_tank(), new_tank()
     for tank in (whole, parts):
-        tank.softener.switch(True, refilling=tank.refill.running)
-        tank.command_refill(True)
+        tank.softener.switch(True, refilling=tank.change.running)
+        tank.command_change(True)
     whole.advance(120.0)
     for _ in range(int(120.0 / portion_s)):
         parts.advance(portion_s)
     parts.advance(120.0 - int(120.0 / portion_s) * portion_s)
-    assert parts.composition() == pytest.approx(whole.composition(), rel=1e-6)
+    assert parts.values() == pytest.approx(whole.values(), rel=1e-6)
     assert parts.energy.total_kwh == pytest.approx(whole.energy.total_kwh, rel=1e-9)
 
 

@@ -74,16 +74,15 @@ class Eyes:
     def is_safe(self, name: str) -> bool:
         plant = self.plant.assembly.plant
         if isinstance(plant, Tank):
-            pumps = {pump.name: pump for pump in plant.pumps}
-            if name in pumps:
-                return not pumps[name].running
+            if name in plant.pumps:
+                return not plant.pumps[name].running
             if name in ("softener", "alkaliser"):
                 return not getattr(plant, name).commanded
-            return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
+            return not (plant.change.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
         if name == "loader":
-            return not plant.drives.change.commanded
+            return not plant.change.commanded
         of = {v.actuator: v.name for v in self.spec.rig.variables}
-        return not plant.drives.channels[of[name] or ""].enabled
+        return not plant.channels[of[name] or ""].enabled
 
     def driven(self) -> list[str]:
         self.plant.assembly.sync()

@@ -17,7 +17,6 @@ from typing import Any
 from rigctl.errors import RigctlError
 from sim_rig.errors import SimError
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS
-from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
 from tests.simulation.aims import Aims
 from tests.simulation.controller import Controller, Running
@@ -199,7 +198,7 @@ class AtInstruments(AtLines):
     def _hand(self) -> None:
         """Switch an actuator as another program or a person at its panel would; mostly one that runs."""
         plant = self.plant.assembly.plant
-        channels = plant.channels if isinstance(plant, Tank) else plant.drives.channels
+        channels = plant.channels
         rig = self.controller.spec.rig
         switched = {v.name: v.actuator for v in rig.variables if v.actuator and v.actuator not in rig.pumps}
         self.plant.assembly.sync()

@@ -17,7 +17,6 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import Alarm, SafeReport
 from sim_rig.plants.parts import Channel
-from sim_rig.plants.tank import Tank
 from tests.simulation.books import around
 from tests.simulation.controller import Running
 from tests.simulation.dosed import Dosed
@@ -98,7 +97,7 @@ class Truths:
     @property
     def channels(self) -> Mapping[str, Channel]:
         plant = self.witness.plant.assembly.plant
-        return plant.channels if isinstance(plant, Tank) else plant.drives.channels  # type: ignore[union-attr]
+        return plant.channels  # type: ignore[union-attr]
 
     # setpoints ------------------------------------------------------------------------------------------------------
 
