@@ -177,11 +177,16 @@ class CheckContext:
         return self.measures.get(("variables", next(served, "")))
 
     @property
+    def leading(self) -> Sequence[tuple[KeyPath, str, Mapping[str, float]]]:
+        """Return the pumps that dose toward setpoints or give volumes: where they stand, and what goes along."""
+        volumes = [(name, v.doses) for name, v in self.config.variables.items() if v.doses is not None]
+        dosing = [(("dosing", pump), pump, section.with_) for pump, section in self.config.dosing.items()]
+        return [*dosing, *((("variables", name, "doses"), its.pump, its.with_) for name, its in volumes)]
+
+    @property
     def pumps(self) -> frozenset[str]:
-        """Return every pump: those that dose toward setpoints, those that give volumes, those that go along."""
-        volumes = [v.doses for v in self.config.variables.values() if v.doses is not None]
-        along = [*(d.with_ for d in self.config.dosing.values()), *(v.with_ for v in volumes)]
-        return self.declared["dosing"].union((v.pump for v in volumes), *along)
+        """Return every pump: those that lead, and those that go along."""
+        return self.declared["dosing"].union(*({pump, *along} for _, pump, along in self.leading))
 
     @property
     def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSpec]]:

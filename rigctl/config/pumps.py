@@ -95,16 +95,9 @@ def unserved(context: CheckContext) -> bool:
 
 def astray(context: CheckContext) -> frozenset[str]:
     """Return what is named to dose along, or for its volume, but cannot, which is told there."""
-    config, told = context.config, context.findings.told
-    named: list[tuple[KeyPath, str]] = []
-    for pump, dosing in config.dosing.items():
-        named += [(("dosing", pump, "with", n), n) for n in dosing.with_]
-    for variable, section in config.variables.items():
-        if section.doses is not None:
-            path: KeyPath = ("variables", variable, "doses")
-            named.append(((*path, "pump"), section.doses.pump))
-            named += [((*path, "with", n), n) for n in section.doses.with_]
-    return frozenset(name for path, name in named if told(path))
+    named = [((*path, "with", name), name) for path, _, along in context.leading for name in along]
+    named += [((*path, "pump"), pump) for path, pump, _ in context.leading if path[-1] == "doses"]
+    return frozenset(name for path, name in named if context.findings.told(path))
 
 
 def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[str, float]) -> None:
@@ -117,19 +110,13 @@ def _partners(context: CheckContext, path: KeyPath, pump: str, given: Mapping[st
         if ratio <= 0:
             findings.add(at, got(ratio, f"must be > 0: mL of {name} per mL of {pump}"))
         serves = [n for n, v in config.variables.items() if name in v.actuators]
-        leads = [p for p, others in _along(context) if name in others and p != pump]
+        leads = [p for _, p, along in context.leading if name in along and p != pump]
         if serves or name == pump or name in context.declared["dosing"]:
             what = f"which doses for {serves[0]}" if serves else "which doses by itself"
             flaw = got(name, f"must be a pump that does nothing but dose along with {pump}", lead=f", {what}")
             findings.add(at, flaw)
         elif leads:
             findings.add(at, got(name, "must be a pump of its own", lead=f", which doses along with {leads[0]}"))
-
-
-def _along(context: CheckContext) -> list[tuple[str, Mapping[str, float]]]:
-    config = context.config
-    volumes = [(v.doses.pump, v.doses.with_) for v in config.variables.values() if v.doses is not None]
-    return [*((pump, d.with_) for pump, d in config.dosing.items()), *volumes]
 
 
 # caps of pumps and of tanks ---------------------------------------------------------------------------------------

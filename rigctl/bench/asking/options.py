@@ -39,10 +39,9 @@ def plain_label(label: str) -> str:
 
 def predefined() -> Mapping[str, PolicySpec]:
     """Return the policies of all labels that need no definition in a grid file."""
+    own = ("options", "model", "reading")
     specs = {
-        label: PolicySpec(
-            label, said.get("policy", label), said.get("options", {}), said.get("model", {}), said.get("reading", True)
-        )
+        label: PolicySpec(label, said.get("policy", label), **{key: said[key] for key in own if key in said})
         for label, said in listed().items()
     }
     slashed = {label.replace("-per-cost", "/cost"): spec for label, spec in specs.items()}

@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.bench.problems.families import Rng, families
 from rigctl.bench.problems.functions import Objective, alone
-from rigctl.bench.problems.problem import BenchProblem, LinearCost, Noise, TrialCosts
+from rigctl.bench.problems.problem import BenchProblem, LinearCost, Noise, TrialCosts, cube
 from rigctl.bench.problems.terms import Natural, Terms, curve_terms
 from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.core.bounds.grid import sobol
@@ -23,7 +23,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.experiment.space import Space
 
 PREFIX = "drawn-"
 FEWEST, MOST = 3, 12
@@ -85,10 +85,7 @@ def drawn(seed: int, *, solved: bool = True) -> Drawn:
     marginals = _marginals(d, of_space)
     inner = of_space.permutation(d)
     sets = _control_sets(d, sorted(np.argsort(inner)[:matter].tolist()), of_space)
-    space = Space.of(
-        [Variable(f"x{i + 1}", "", 0.0, 1.0, marginals[v]) for i, v in enumerate(inner)],
-        [[f"x{i + 1}" for i in members] for members in sets],
-    )
+    space = cube([marginals[v] for v in inner], sets)
     controlled = [[int(inner[i]) for i in chosen.indices] for chosen in space.control_sets]
     noise, kind = _noise(objective, d, of_noise)
     costs, of_class, additive = _costs(space, of_costs)

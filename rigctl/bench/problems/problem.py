@@ -269,10 +269,15 @@ class BenchProblem:
         )
 
 
+def cube(marginals: Sequence[Marginal], control_sets: Sequence[Sequence[int]]) -> Space:
+    """Return a space x1, x2, ... on the unit cube, of variables that vary so."""
+    variables = [Variable(f"x{i}", "", 0.0, 1.0, marginal) for i, marginal in enumerate(marginals, 1)]
+    return Space.of(variables, [[variables[i].name for i in members] for members in control_sets])
+
+
 def one_set(dimension: int) -> Space:
-    """Return a space x1, x2, ... whose one control set is all of it."""
-    names = [f"x{i + 1}" for i in range(dimension)]
-    return Space.of([Variable(name, "", 0.0, 1.0, Uniform()) for name in names], [names])
+    """Return a space whose one control set is all of it."""
+    return cube([Uniform()] * dimension, [range(dimension)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,10 +317,8 @@ def control_set_problem(
     recipe = recipes()[name]
     objective = recipe.objective(seed, data)
     marginals = [_marginal(variance)] * recipe.dimension
-    variables = [Variable(f"x{i + 1}", "", 0.0, 1.0, marginal) for i, marginal in enumerate(marginals)]
-    space = Space.of(variables, [[f"x{i + 1}" for i in s] for s in recipe.control_sets])
     return BenchProblem(
-        space=space,
+        space=cube(marginals, recipe.control_sets),
         objective=lambda x: objective(np.asarray(x)[:, : objective.dimension]),
         costs=TrialCosts.named(costs),
         truth=ProblemTruth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rigctl.bench.problems.drawn import drawn, seed_of
-from rigctl.bench.tables.results import SHARES, trials_of
+from rigctl.bench.tables.results import SHARES, by_share, trials_of
 from rigctl.bench.tables.summary import table_text
 
 if TYPE_CHECKING:
@@ -29,10 +29,7 @@ class Coverage:
     """(`value` or `cost`, share of the budget) -> how many intervals held the truth, and of how many."""
 
     def by_name(self) -> dict[str, Any]:
-        told: dict[str, dict[str, list[int]]] = {}
-        for (what, share), counts in self.held.items():
-            told.setdefault(what, {})[f"{share:g}"] = list(counts)
-        return {"policy": self.policy, "family": self.family, **told}
+        return {"policy": self.policy, "family": self.family, **by_share(self.held)}
 
 
 def coverage(frame: pd.DataFrame) -> Sequence[Coverage]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -81,6 +81,17 @@ class Stat:
     def __str__(self) -> str:
         """Return e.g. `0.0123 ± 0.0045`."""
         return f"{self.mean:.3g} ± {self.se:.2g}" if isfinite(self.se) else f"{self.mean:.3g}"
+
+
+T = TypeVar("T")
+
+
+def by_share(values: Mapping[tuple[str, float], T]) -> dict[str, dict[str, T]]:
+    """Return what is known by name and share of the budget as JSON has it, one in the other."""
+    found: dict[str, dict[str, T]] = {}
+    for (name, share), value in values.items():
+        found.setdefault(name, {})[f"{share:g}"] = value
+    return found
 
 
 def trials_of(frame: pd.DataFrame) -> pd.DataFrame:

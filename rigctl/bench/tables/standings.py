@@ -19,6 +19,7 @@ from rigctl.bench.tables.results import (
     SHARES,
     PolicyScenario,
     at_share,
+    by_share,
     floors_text,
     regret_unit,
     scenarios_of,
@@ -53,10 +54,8 @@ class Standing:
     """Mean CPU seconds of all decisions of a campaign."""
 
     def by_name(self) -> dict[str, Any]:
-        means: dict[str, dict[str, float]] = {}
-        for (regret, share), mean in self.means.items():
-            means.setdefault(regret, {})[f"{share:g}"] = mean
-        return {**{f.name: getattr(self, f.name) for f in fields(self) if f.name != "means"}, **means}
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "means"}
+        return {**told, **by_share(self.means)}
 
 
 def standings(frame: pd.DataFrame) -> Mapping[str, tuple[Standing, ...]]:

@@ -27,6 +27,7 @@ from rigctl.bench.tables.results import (
     PolicyScenario,
     Stat,
     at_share,
+    by_share,
     floors_text,
     group_index,
     policies_of,
@@ -127,11 +128,8 @@ class PolicySummary:
     """CPU seconds a decision took, mean over each run's trials."""
 
     def by_name(self) -> dict[str, Any]:
-        measured: dict[str, dict[str, Stat]] = {}
-        for (name, share), stat in self.at_share.items():
-            measured.setdefault(name, {})[f"{share:g}"] = stat
         head = {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds}
-        return {**head, **measured, "decision_s": self.decision_s}
+        return {**head, **by_share(self.at_share), "decision_s": self.decision_s}
 
 
 def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
