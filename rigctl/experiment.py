@@ -73,7 +73,7 @@ def variable(
         return replace(whole, marginal=Learned(stretched(Uniform(), *ends), low=ends[0], high=ends[1]))
     if len(natural) == 2:
         moments = {"mean": natural[0], "sd": natural[1]}
-        return replace(whole, marginal=natural_marginal("truncated_normal", moments, setpoints, natural_range))
+        return replace(whole, marginal=natural_marginal("truncated_normal", moments, setpoints, natural_range, unit))
     return replace(whole, marginal=natural_marginal("empirical", natural, setpoints))
 
 

@@ -14,6 +14,7 @@ from rigctl.config.units import Units
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.kinds import Clash
+from rigctl.options import placed
 from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import Device
 from rigctl.rig.registry import Registry
@@ -100,11 +101,11 @@ class Findings:
         return not any(path[0] == section for path in self._muted)
 
     def attempt(self, path: KeyPath, instead: T, make: Callable[..., T], *args: Any) -> T:
-        """Return `make(*args)`; a ValueError becomes a finding at `path`, and `instead` stands in for the value."""
+        """Return `make(*args)`; a ValueError becomes a finding at `path`, or at the key below that it names."""
         try:
             return make(*args)
         except ValueError as error:
-            self.add(path, flaw_of(error))
+            self.add(*placed(path, flaw_of(error), RigConfig))
             return instead
 
     def raise_any(self) -> None:

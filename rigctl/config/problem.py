@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rigctl.config.findings import CheckContext, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, RigConfig, VariableSection
 from rigctl.core.experiment.marginals.conditional import natural_marginal, share_of
 from rigctl.core.experiment.marginals.families import Discrete, Empirical, Marginal, Uniform
-from rigctl.core.experiment.marginals.gaussian import largest_sd
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.natural import Learned
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
@@ -287,7 +286,7 @@ def _declared(
     context: CheckContext, path: KeyPath, section: DeclaredNatural, variable: VariableSection
 ) -> Marginal | None:
     """Return how a variable varies; None when it does not hold."""
-    kind, unit = next(iter(section.model_fields_set)), variable.unit
+    kind = next(iter(section.model_fields_set))
     path = (*path, kind)
     if context.findings.told_below(path):
         return None
@@ -295,17 +294,8 @@ def _declared(
         return _discrete(context, path, section, variable.levels or {})
     parameters = section.truncated_normal or section.uniform
     given = {} if parameters is None else parameters.model_dump(exclude_none=True)
-    if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-        must, remedy = "must be mean and sd, or loc and scale", f"write the spread of {path[1]} in {unit}, e.g. sd: ..."
-        context.findings.add(path, Flaw("", must, remedy, got=" and ".join(given) or "nothing"))
-        return None
-    wrong = misplaced(kind, given, unit, variable.range, variable.natural_range)
-    for key, flaw in wrong.items():
-        context.findings.add((*path, key) if key else path, flaw)
-    if wrong:
-        return None
     described = list(section.empirical or ()) if kind == "empirical" else given
-    make = (natural_marginal, kind, described, variable.range, variable.natural_range)
+    make = (natural_marginal, kind, described, variable.range, variable.natural_range, variable.unit)
     return context.findings.attempt(path, None, *make)
 
 
@@ -403,50 +393,3 @@ def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> flo
         findings.add(path, got(value, f"must be on a step of {v.step:g} {v.unit}", f"{v.setpoint(u):g} is the nearest"))
         return None
     return u
-
-
-# what a distribution's parameters must be -------------------------------------------------------------------------
-
-
-WIDEST = 1 - 1e-6
-"""Of the spread that no truncated normal reaches."""
-
-
-def misplaced(
-    kind: str,
-    given: Mapping[Any, float],
-    unit: str,
-    setpoints: tuple[float, float],
-    natural: tuple[float, float] | None = None,
-) -> dict[str, Flaw]:
-    """Return what is wrong with the parameters of a distribution, by parameter (empty: with all of them).
-
-    Args:
-        kind: `uniform`, `truncated_normal` or `empirical`.
-        given: by name, in `unit`.
-        unit: the variable's.
-        setpoints: its lowest and highest setpoint, in `unit`.
-        natural: its lowest and highest value when left alone, in `unit`; None: those of the setpoints.
-    """
-    low, high = natural or setpoints
-    name = "range" if natural is None else "natural_range"
-    must = f"must lie within the {name}, {low:g} to {high:g} {unit}"
-    apart = "" if natural else "if it is elsewhere while uncontrolled, say where: natural_range: [low, high]"
-    if kind == "uniform":
-        first, last = given.get("low", low), given.get("high", high)
-        found = f"{first:g} to {last:g} {unit}"
-        if not first < last:
-            remedy = f"write {{low: {last:g}, high: {first:g}}}" if first > last else ""
-            return {"": Flaw("", "must rise from low to high", remedy, found)}
-        return {"": Flaw("", must, apart, found)} if first < low or last > high else {}
-    if kind == "truncated_normal" and "mean" in given:
-        mean, sd, span = given["mean"], given["sd"], high - low
-        if not low < mean < high:
-            return {"mean": Flaw("", must, apart, f"{mean:g} {unit}")}
-        most = largest_sd((mean - low) / span) * span
-        if not 0 < sd < most * WIDEST:
-            must = f"must be more than 0 and less than {most:.3g} {unit} for a mean of {mean:g} {unit}"
-            return {"sd": Flaw("", must, "for a wider spread write natural: uniform", f"{sd:g} {unit}")}
-    elif kind == "truncated_normal" and not given["scale"] > 0:
-        return {"scale": Flaw("", "must be more than nothing", got=f"{given['scale']:g} {unit}")}
-    return {}

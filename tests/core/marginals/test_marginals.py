@@ -198,9 +198,10 @@ def test_engineering_units_are_turned_into_the_unit_cube():
     ("kind", "params", "says"),
     [
         ("truncated_normal", {"mean": 6.1}, "mean and sd, or loc and scale"),
-        ("uniform", {"mean": 6.1}, "uniform with nothing"),
+        ("uniform", {"mean": 6.1}, "got mean, must be nothing, or low and high"),
         ("lognormal", {"mean": 6.1, "sd": 1}, "got lognormal"),
-        ("truncated_normal", {"mean": 6.1, "sd": 3.0}, r"no such distribution on \[5.2, 6.8\]"),
+        ("truncated_normal", {"mean": 6.1, "sd": 3.0}, "less than 0.455 for a mean of 6.1"),
+        ("truncated_normal", {"mean": 7.1, "sd": 0.1}, "got 7.1, must lie within the range, 5.2 to 6.8; if it is"),
         ("empirical", [], "at least one"),
     ],
 )

@@ -23,7 +23,7 @@ The unit interval is what can be chosen. A variable that is left alone may be el
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -38,8 +38,8 @@ from rigctl.core.experiment.marginals.families import (
     TruncatedNormal,
     Uniform,
 )
-from rigctl.core.experiment.marginals.gaussian import panels
-from rigctl.flaws import require
+from rigctl.core.experiment.marginals.gaussian import WIDEST, largest_sd, panels
+from rigctl.flaws import Flaw, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ def natural_marginal(
     params: Mapping[str, float] | Sequence[float],
     setpoints: tuple[float, float],
     natural: tuple[float, float] | None = None,
+    unit: str = "",
 ) -> Marginal:
     """Make a marginal on the unit cube of setpoints of what an operator writes, in engineering units.
 
@@ -102,6 +103,7 @@ def natural_marginal(
         params: `{mean, sd}` or `{loc, scale}`; nothing or `{low, high}`; readings.
         setpoints: lowest and highest setpoint.
         natural: lowest and highest natural value; None: those of the setpoints.
+        unit: for people.
 
     Raises:
         ValueError: kind or parameters are not among these, or no such distribution exists.
@@ -109,32 +111,48 @@ def natural_marginal(
     if not isinstance(params, Mapping):  # readings are where they are
         return Empirical(tuple(share_of(float(value), setpoints) for value in params))
     low, high = ends = natural or setpoints
-    keys = frozenset(params)
-    inside: Marginal | None = None
-    if kind == "uniform" and keys <= {"low", "high"}:
-        inside = Uniform(*(share_of(params.get(key, end), ends) for key, end in (("low", low), ("high", high))))
-    elif kind == "truncated_normal" and keys == {"loc", "scale"}:
-        inside = TruncatedNormal(share_of(params["loc"], ends), params["scale"] / (high - low))
-    elif kind == "truncated_normal" and keys == {"mean", "sd"}:
-        inside = _of_moments(params["mean"], params["sd"], ends)
-    if inside is None:
-        raise ValueError(
-            f"marginal: got {kind} with {sorted(keys)}; allowed: truncated_normal with mean and sd, or loc and scale; "
-            "uniform with nothing or low and high; empirical with readings"
-        )
+    unit = unit and f" {unit}"
+    must, elsewhere = f"must lie within the natural_range, {low:g} to {high:g}{unit}", ""
+    if natural is None:
+        must = f"must lie within the range, {low:g} to {high:g}{unit}"
+        elsewhere = "if it is elsewhere while uncontrolled, say where: natural_range: [low, high]"
+    make = {"uniform": _uniform, "truncated_normal": _truncated_normal}.get(kind)
+    if make is None:
+        raise ValueError(Flaw("", "must be truncated_normal, uniform or empirical", got=kind, where="marginal"))
+    inside = make(params, ends, unit, Flaw("", must, elsewhere))
     return stretched(inside, share_of(low, setpoints), share_of(high, setpoints))
 
 
-def _of_moments(mean: float, sd: float, ends: tuple[float, float]) -> TruncatedNormal:
-    """Solve for the moments; an impossible pair is reported in the operator's units."""
-    low, high = ends
-    try:
-        return TruncatedNormal.from_moments(share_of(mean, ends), sd / (high - low))
-    except ValueError as impossible:
-        raise ValueError(
-            f"truncated_normal: no such distribution on [{low:g}, {high:g}] has mean {mean:g} and sd {sd:g}; "
-            f"as fractions of the range: {impossible}"
-        ) from impossible
+def _uniform(params: Mapping[str, float], ends: tuple[float, float], unit: str, astray: Flaw) -> Marginal:
+    if not params.keys() <= {"low", "high"}:
+        raise ValueError(Flaw("", "must be nothing, or low and high", got=" and ".join(params)))
+    first, last = params.get("low", ends[0]), params.get("high", ends[1])
+    found = f"{first:g} to {last:g}{unit}"
+    if not first < last:
+        remedy = f"write {{low: {last:g}, high: {first:g}}}" if first > last else ""
+        raise ValueError(Flaw("", "must rise from low to high", remedy, found))
+    if first < ends[0] or last > ends[1]:
+        raise ValueError(replace(astray, got=found))
+    return Uniform(share_of(first, ends), share_of(last, ends))
+
+
+def _truncated_normal(params: Mapping[str, float], ends: tuple[float, float], unit: str, astray: Flaw) -> Marginal:
+    span = ends[1] - ends[0]
+    if params.keys() == {"loc", "scale"}:
+        if not params["scale"] > 0:
+            raise ValueError(Flaw("", "must be more than nothing", got=f"{params['scale']:g}{unit}", where="scale"))
+        return TruncatedNormal(share_of(params["loc"], ends), params["scale"] / span)
+    if params.keys() != {"mean", "sd"}:
+        must, found = "must be mean and sd, or loc and scale", " and ".join(params) or "nothing"
+        raise ValueError(Flaw("", must, "write its spread, e.g. sd: ...", found))
+    mean, sd = params["mean"], params["sd"]
+    if not 0 < share_of(mean, ends) < 1:
+        raise ValueError(replace(astray, got=f"{mean:g}{unit}", where="mean"))
+    most = largest_sd(share_of(mean, ends)) * span
+    if not 0 < sd < most * WIDEST:
+        must = f"must be more than 0 and less than {most:.3g}{unit} for a mean of {mean:g}{unit}"
+        raise ValueError(Flaw("", must, "for a wider spread write natural: uniform", f"{sd:g}{unit}", "sd"))
+    return TruncatedNormal.from_moments(share_of(mean, ends), sd / span)
 
 
 def share_of(value: float, setpoints: tuple[float, float]) -> float:

@@ -12,6 +12,8 @@ from rigctl.flaws import require
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200
+WIDEST = 1 - 1e-6
+"""Of the spread that no truncated normal reaches."""
 
 
 def largest_sd(mean: float) -> float:
@@ -39,7 +41,7 @@ def parent_of(mean: float, sd: float) -> tuple[float, float]:
     require(0.0 < mean < 1.0, mean, "must be inside the range, 0 < mean < 1", where="mean")
     most, remedy = largest_sd(mean), "declare a uniform or an empirical marginal for a wider spread"
     allowed = f"must be > 0 and < {most:.6g} when the mean is {mean:g}"
-    require(0.0 < sd < most * (1 - 1e-6), sd, allowed, remedy, where="sd")
+    require(0.0 < sd < most * WIDEST, sd, allowed, remedy, where="sd")
     low, high = -mean / sd, (1 - mean) / sd
     h = np.array([0.0, 1.0])
     for _ in range(_MOST_STEPS):
