@@ -2,19 +2,25 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from rigctl.config.load import Overrides, load
 from rigctl.errors import DeviceFault, ReadBackMismatch
 from rigctl.rig import dosing
 from rigctl.rig.clocks import RealClock
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
+from rigctl.rig.spec import MeasureSpec
 from tests.rig.fakes import FakeDoseLog, Heard
-from tests.rig.greenhouse import greenhouse_spec
 from tests.simulated import start_sim
 
+CONFIG = Path(__file__).parents[2] / "config/greenhouse.yaml"
+TIMEOUT_S = 20.0
+"""A machine that others use may hold up a process."""
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 SPEED = 1200.0
 SLOWLY = 40.0
@@ -39,11 +45,13 @@ class Stand:
     """A rig over the simulator, its alarms and its dose log."""
 
     def __init__(self, sim):
-        registry = Registry.installed()
         self.alarms = []
         self.doses = FakeDoseLog()
-        spec = greenhouse_spec(sim.buses, registry, timeout_s=20.0)  # a machine that others use may hold up a process
-        self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, Heard(self.alarms))
+        spec = load(CONFIG, Overrides(buses=sim.buses)).rig
+        patient = {name: replace(device, timeout_s=TIMEOUT_S) for name, device in spec.devices.items()}
+        often = replace(spec.timing, measure=MeasureSpec(120.0, 15.0, "median", 3))
+        spec = replace(spec, devices=patient, timing=often)
+        self.rig = Rig(spec, Registry.installed(), RealClock(sim.speed), self.doses, Heard(self.alarms))
 
     @property
     def severities(self):
