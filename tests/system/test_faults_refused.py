@@ -3,7 +3,6 @@
 import os
 import signal
 import sqlite3
-import time
 from contextlib import ExitStack, closing
 
 import pytest
@@ -11,7 +10,7 @@ from pyModbusTCP.constants import EXP_ACKNOWLEDGE, EXP_SLAVE_DEVICE_BUSY
 from pyModbusTCP.server import DataBank, DataHandler
 
 from tests.drivers.peers import foreign_plc
-from tests.system.stack import Stack
+from tests.system.stack import Stack, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
@@ -93,14 +92,6 @@ def driven(plc, tmp_path):
             process.kill()
 
 
-def soon(seen, what):
-    """Wait for what is seen at the PLC or in the log; the minute bounds a hang only."""
-    until_s = time.monotonic() + 60.0
-    while not seen():
-        assert time.monotonic() < until_s, f"nothing seen of {what}"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(
     ("how", "code"),
     [
@@ -120,7 +111,7 @@ def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shu
         assert set(safe.answer["failed"]) == {"valve"}
     else:
         run.process.send_signal(getattr(signal, how))
-    soon(lambda: plc.refused > 3, "further attempts")
+    wait_until(lambda: plc.refused > 3, "further attempts")
     assert plc.on
     assert run.process.poll() is None
     for verb in ("safe", "stop"):
@@ -200,7 +191,7 @@ def test_fault_82_every_other_end_stays_too_until_the_valve_is_shut(tmp_path):
         for name, ending in endings.items():
             ending.begins(ENDS[name][2])
         for name, ending in endings.items():
-            soon(lambda plc=ending.plc: plc.refused > 3, f"further attempts after {name}")
+            wait_until(lambda plc=ending.plc: plc.refused > 3, f"further attempts after {name}")
         for name, ending in endings.items():
             assert (name, ending.plc.on, ending.run.alive) == (name, True, True), ending.run.said[-2000:]
             ending.plc.refuses_once_measured, ending.plc.refuses = False, 0
@@ -213,10 +204,10 @@ def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(dri
     rigctl, run = driven
     plc.refuses = EXP_ACKNOWLEDGE
     run.process.send_signal(signal.SIGTERM)
-    soon(lambda: run.alarms(source="safe state", severity="MAJOR"), "its word")
+    wait_until(lambda: run.alarms(source="safe state", severity="MAJOR"), "its word")
     run.process.send_signal(signal.SIGHUP)  # a terminal that is closed does not insist
     before = plc.refused
-    soon(lambda: plc.refused > before, "further attempts")
+    wait_until(lambda: plc.refused > before, "further attempts")
     assert run.process.poll() is None
     run.process.send_signal(signal.SIGTERM)
     assert run.wait() == 1
@@ -241,7 +232,7 @@ def test_fault_116_a_start_after_a_crash_holds_until_the_valve_is_shut_then_goes
     """It tries on and says so; what was in flight is settled, and a trial begins, only once the coil was off."""
     rigctl, start = again
     before = plc.refused
-    soon(lambda: plc.refused > before + 3, "further attempts")
+    wait_until(lambda: plc.refused > before + 3, "further attempts")
     status = rigctl("status", "--json")
     assert status.wait() == 0
     assert status.answer["phase"] == "holding"
@@ -261,7 +252,7 @@ def test_fault_116_two_signals_end_a_start_that_holds(again, plc):
     rigctl, start = again
     for expected in ("stays", "leaving"):
         start.process.send_signal(signal.SIGTERM)
-        soon(lambda word=expected: word in start.said, "its answer")
+        wait_until(lambda word=expected: word in start.said, "its answer")
     assert (start.wait(), plc.on) == (1, True)
     plc.refuses = 0
     assert rigctl("safe", "--if-left-driven").wait() == 0
@@ -298,9 +289,9 @@ def test_fault_82_safe_by_itself_stays_until_the_valve_is_shut(driven, plc, how)
     run.kill()
     plc.refuses = EXP_SLAVE_DEVICE_BUSY
     safe = rigctl(*how, "--json")
-    soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
+    wait_until(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
     refused = plc.refused
-    soon(lambda: plc.refused > refused, "further attempts")
+    wait_until(lambda: plc.refused > refused, "further attempts")
     assert safe.alive
     assert plc.on
     plc.refuses = 0
@@ -314,10 +305,10 @@ def test_fault_82_a_signal_ends_safe_by_itself_once_it_has_said_what_is_not(driv
     run.kill()
     plc.refuses = EXP_ACKNOWLEDGE
     safe = rigctl("safe", "--json")
-    soon(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
+    wait_until(lambda: "NOT CONFIRMED SAFE" in safe.said, "its word")
     safe.process.send_signal(signal.SIGHUP)
     refused = plc.refused
-    soon(lambda: plc.refused > refused, "further attempts")
+    wait_until(lambda: plc.refused > refused, "further attempts")
     assert safe.alive
     safe.process.send_signal(signal.SIGINT)
     assert safe.wait() == 1
@@ -353,7 +344,7 @@ def refused(driven, plc, tmp_path):
 def test_fault_82_a_start_that_is_refused_after_a_crash_stays_until_the_valve_is_shut(refused, plc):
     """Where no campaign begins that could stay, `run`, `operate` and `manual` stay, then exit as refused."""
     before = plc.refused
-    soon(lambda: plc.refused > before + 3, "further attempts")
+    wait_until(lambda: plc.refused > before + 3, "further attempts")
     assert plc.on
     assert all(process.alive for process in refused.values())
     plc.refuses = 0

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import struct
 import textwrap
 import threading
 import time
@@ -10,16 +9,14 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pyModbusTCP.server import DataBank, DataHandler
 
 from rigctl.campaign.watch import VERY_LATE_S
+from tests.campaign.test_at_speed_one import PROBE, RIG, Plc
 from tests.drivers.peers import foreign_plc
-from tests.system.stack import WITHIN_S, Stack, because, wait_until
+from tests.system.stack import SURE, WITHIN_S, Stack, because, wait_until
 
 pytestmark = [pytest.mark.system, pytest.mark.slow]
 
-PROBE, YIELD = 0, 2
-"""Input registers."""
 VALVE, REFILL = 1, 5
 """Coils."""
 SLEPT = '''
@@ -35,44 +32,16 @@ SLEPT = '''
 
     time.clock_gettime = clock_gettime
 '''
-RIG = """
-rig: bench
-currency: EUR
-budget: 1000 EUR
-model: {hyperparameters: fixed, lengthscales: 0.3, signal_sd: 3, noise_sd: 0.3, mean: 8}
-variables:
-  b: {unit: uM, range: [5, 60], sensor: probe, actuator: valve, natural: {truncated_normal: {mean: 28, sd: 9}}}
-control_sets: [[b]]
-outcome: {name: yield, unit: g, sensor: balance, direction: maximise}
-trial:
-  prepare: [{actuator: refill, value: 1, wait: 0.2 s}]
-  look: {for: 0.5 s, every: 0.5 s}
-  settle: 0.2 s
-  measure: {for: 0.5 s, every: 0.5 s, min_count: 1}
-meters: [{name: water, kind: fixed, price: 0.05 EUR}]
-buses: {plc: "modbus_tcp://127.0.0.1:PORT"}
-devices:
-  probe:   {driver: modbus, bus: plc, address: 1, unit: uM, read: {register: input, at: 0, type: float32}}
-  balance: {driver: modbus, bus: plc, address: 1, unit: g, read: {register: input, at: 2, type: float32}}
-  valve:   {driver: modbus, bus: plc, address: 1, unit: uM, write: {at: 10, type: float32}, enable: {coil: 1}}
-  refill:  {driver: modbus, bus: plc, address: 1, enable: {coil: 5}}
-safety:
-  safe_state: {valve: "off", refill: "off"}
-  watch: {clear_for: 1 s}
-"""
 
 
-class Plc(DataHandler):
+class Board(Plc):
     """What the valve and the refill are told is kept; the answer to one read is kept back when the test asks for that.
 
     It is the first read of coils after the probe was read: the look has its readings, nothing is decided yet.
     """
 
     def __init__(self):
-        bank = DataBank()
-        for at, value in ((PROBE, 20.0), (YIELD, 5.0)):
-            bank.set_input_registers(at, list(struct.unpack(">HH", struct.pack(">f", value))))
-        super().__init__(bank)
+        super().__init__()
         self.told: list[str] = []
         self.keep_back = self.looked = False
         self.kept_back, self.go_on = threading.Event(), threading.Event()
@@ -107,7 +76,7 @@ GOOD = ["refilled", "valve set", "valve opened"]
 @pytest.fixture
 def plc():
     """Stands where the PLC would, on a TCP port."""
-    with foreign_plc(Plc()) as handler:
+    with foreign_plc(Board()) as handler:
         yield handler
         handler.go_on.set()
 
@@ -115,8 +84,11 @@ def plc():
 @pytest.fixture
 def bench(plc, tmp_path):
     """Starts rigctl on it, where the machine's sleep is known by the file `slept`."""
-    config = yaml.safe_load(RIG)
-    config["buses"]["plc"] = f"modbus_tcp://127.0.0.1:{plc.port}"
+    config = yaml.safe_load(RIG.replace("PORT", str(plc.port)))
+    config |= {"model": dict(SURE), "safety": {"safe_state": config["safety"]["safe_state"]}}
+    config["safety"]["watch"] = {"clear_for": "1 s"}
+    config["trial"]["look"] = {"for": "0.5 s", "every": "0.5 s"}
+    del config["variables"]["b"]["watch_every"]
     for device in config["devices"].values():
         device["timeout"] = "60 s"  # an answer that is kept back still comes in time, however busy the machine is
     (tmp_path / "rig.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
