@@ -3,7 +3,7 @@ import math
 import pytest
 
 from rigctl.campaign.watch import Finding, Snapshot, Standing, judge, rules_of
-from rigctl.rig.conditions import Compare
+from rigctl.rig.conditions import Compare, at_level
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
 
@@ -137,3 +137,12 @@ def test_little_space_is_told_of_before_it_holds(free_bytes, disk_bytes, told):
     """Less than 200 MiB, or than a tenth of a small disk."""
     verdict = judge(rules_of(WatchSpec()), Standing(), Snapshot(0.0, free_bytes=free_bytes, disk_bytes=disk_bytes))
     assert [(f.rule, f.then) for f in verdict.new] == [("disk", "warn")] * told
+
+
+def test_an_interlock_on_a_category_tells_what_was_read_in_its_words(golden):
+    """Not by the number that stands for it: a person who is called knows the word."""
+    spec = InterlockSpec("nozzle", at_level("nozzle", "cone", {0.0: "flat", 1.0: "cone"}), "hold")
+    glance = RigGlance({"nozzle": seen(1.0, unit="1")})
+    (finding,) = judge(rules_of(WatchSpec(interlocks=(spec,))), Standing(), Snapshot(0.0, glance)).new
+    assert "reads cone" in finding.why
+    golden(finding.why)
