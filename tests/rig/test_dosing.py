@@ -16,7 +16,7 @@ from rigctl.errors import (
     Tripped,
 )
 from rigctl.rig.bus import Contact
-from rigctl.rig.protocols import Identity, Reading, Severity
+from rigctl.rig.protocols import DoseStatus, Identity, Reading, Severity
 from tests.drivers.circuits import Pump
 from tests.drivers.peers import PtyPeer, cut_lines, peers
 from tests.rig.boards import reading, rig_of
@@ -286,6 +286,37 @@ async def test_a_pump_that_does_not_stop_is_booked_in_full_and_trips(world, gold
     assert world.doses.records[-1] == ("unknown", 1, pytest.approx(world.pump.total_ml - 100.0))
     assert world.pump.total_ml > 120.0
     assert len(world.trips) == 1
+
+
+async def test_a_pump_that_runs_and_cannot_be_asked_after_its_stop_is_booked_in_full_and_trips(world, golden):
+    """Fault 2, 25: nobody knows whether the stop arrived, so it counts as running, and the rig trips."""
+    ask = world.pump.dose_status
+
+    def dose_status(deadline):
+        if "pump stop" in world.line.log:
+            raise DeviceFault("gateway: no answer")
+        return ask(deadline)
+
+    world.pump.endless, world.pump.dose_status = True, dose_status
+    with golden.raises(Tripped):
+        await world.dispense(20.0)
+    kind, dose, volume_ml = world.doses.records[-1]
+    assert (kind, dose) == ("unknown", 1)
+    assert volume_ml > 21.1
+    assert len(world.trips) == 1
+
+
+async def test_a_pump_may_take_all_the_time_to_its_deadline(world):
+    """One that still runs at the deadline itself, and is done at the next question, was no overrun."""
+    due_s = world.clock.now_s() + 1.25 * 20.0 + 5.0
+
+    def dose_status(deadline):
+        over = world.clock.now_s() > due_s or not world.pump.started
+        return DoseStatus(running=not over, dispensed_ml=20.0 if over else 10.0)
+
+    world.pump.dose_status = dose_status
+    assert await world.dispense(20.0) == 20.0
+    assert (world.clock.now_s(), world.trips) == (due_s + 1.0, [])
 
 
 async def test_a_pump_that_falls_silent_is_booked_in_full(world, golden):
