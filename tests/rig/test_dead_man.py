@@ -79,6 +79,19 @@ async def test_nothing_is_driven_while_a_watchdog_is_off(bench, fed, heart, gold
     assert bench.valve.applied == [30.0]
 
 
+async def test_nothing_is_prepared_while_a_watchdog_is_off(bench, fed, heart):
+    """Before a look, too: what prepares a rig drives it. Once it is on again, everything is let go first."""
+    await fed.open()
+    heart.fault = "its watchdog is off"
+    said = len(bench.valve.line.log)
+    with pytest.raises(DeviceFault, match="watchdog is off"):
+        await fed.prepare()
+    assert bench.valve.line.log[said:] == []
+    heart.fault = ""
+    await fed.prepare()
+    assert bench.valve.line.log[said:]
+
+
 async def test_fault_97_a_watchdog_that_stops_working_is_an_objection_to_what_is_driven(fed, heart):
     """It says so when it is fed: as long as something is driven, that is not where it should be."""
     await fed.open()
