@@ -139,6 +139,16 @@ def test_little_space_is_told_of_before_it_holds(free_bytes, disk_bytes, told):
     assert [(f.rule, f.then) for f in verdict.new] == [("disk", "warn")] * told
 
 
+@pytest.mark.parametrize(
+    ("free_bytes", "disk_bytes", "full"),
+    [(20 * 2**20 - 1, 10**12, True), (20 * 2**20, 10**12, False), (9, 1000, True), (10, 1000, False)],
+)
+def test_a_disk_is_full_below_its_limit(free_bytes, disk_bytes, full):
+    """Less than 20 MiB, or than a hundredth of a small disk; there the campaign holds."""
+    verdict = judge(rules_of(WatchSpec()), Standing(), Snapshot(0.0, free_bytes=free_bytes, disk_bytes=disk_bytes))
+    assert [f.then for f in verdict.new if f.rule == "disk full"] == ["hold"] * full
+
+
 def test_an_interlock_on_a_category_tells_what_was_read_in_its_words(golden):
     """Not by the number that stands for it: a person who is called knows the word."""
     spec = InterlockSpec("nozzle", at_level("nozzle", "cone", {0.0: "flat", 1.0: "cone"}), "hold")
