@@ -7,7 +7,7 @@ import random
 import pytest
 
 from tests.profiles import nightly_beyond
-from tests.simulation.mutants import report
+from tests.simulation.mutants import report, worker
 from tests.simulation.mutants.__main__ import LEAST_SHARE, Player, copied, nearest, worth_a_look
 from tests.simulation.mutants.drawing import MODULES, ROOT, _candidates, drawn, mutants
 from tests.simulation.mutants.report import Played, equivalent, least_share, told
@@ -154,6 +154,18 @@ def test_a_run_that_was_stopped_goes_on(tmp_path):
     assert (played.of("m", "simulation")["left"], played.is_over("m", "tests", 60.0)) == (9, False)
     played.add({**kept, "found": True})
     assert played.is_over("m", "simulation", 300.0)
+
+
+@pytest.mark.slow
+def test_tests_that_hang_have_found_a_mutant(tmp_path, monkeypatch):
+    """In a teardown, too, which no limit of the test itself ends: a run is not held up by one mutant for ever."""
+    (tmp_path / "tests").mkdir()
+    text = "import pytest, time\n@pytest.fixture\ndef f():\n    yield\n    time.sleep(99)\ndef test(f):\n    assert 0\n"
+    (tmp_path / "tests" / "test_hangs.py").write_text(text)
+    monkeypatch.setattr(worker, "HANG_S", 3.0)
+    monkeypatch.setattr(worker.Worker, "__init__", lambda self: setattr(self, "_copy", tmp_path))
+    found = worker.Worker()._tested(["test_hangs.py"])
+    assert (found["found"], found["shown"]) == (True, worker.DIED)
 
 
 @pytest.mark.slow

@@ -26,6 +26,8 @@ LONGEST_S: Final = 60
 """Seconds of processor that a seed may take; one that takes longer, and not without the mutant, does not end."""
 TESTS_S: Final = 300
 """Seconds of processor that nearest tests may take, the slow ones among them."""
+HANG_S = 1200
+"""Wall seconds after which nearest tests count as hanging: the limit of a single test does not end its teardown."""
 PYTEST: Final = (
     "-n", "0", "-q", "-x", "--no-header", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-o", "timeout=90",
     "-m", "not system and not browser and not nightly",
@@ -162,6 +164,9 @@ def _reach(seed: int, _: float) -> Json:
 
 def _test(tests: list[str], _: float) -> Json:
     resource.setrlimit(resource.RLIMIT_CPU, (TESTS_S, TESTS_S))
+    watch = threading.Timer(HANG_S, os._exit, (1,))
+    watch.daemon = True
+    watch.start()
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, 1)
     os.dup2(devnull, 2)
