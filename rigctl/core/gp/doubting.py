@@ -95,17 +95,20 @@ def doubted(
 
 def _with_worst(posterior: Posterior, first: Sequence[int], limit: float) -> IntArray:
     """Return these rows and, the worst first, those that are beyond the limit without them."""
-    K_inv, alpha, out = posterior.K_inv.copy(), posterior.alpha.copy(), list[int]()
-    for turn in range(len(alpha) // MOST):
-        errors = np.abs(alpha) / np.sqrt(K_inv.diagonal())
+    K_inv, alpha, out = posterior.K_inv, posterior.alpha.copy(), list[int]()
+    spread, left = K_inv.diagonal().copy(), np.empty((len(alpha) // MOST, len(alpha)))
+    for turn in range(len(left)):
+        errors = np.abs(alpha) / np.sqrt(spread)
         worst = first[turn] if turn < len(first) else int(errors.argmax())
         if turn >= len(first) and errors[worst] <= limit:
             break
+        # of K^-1 without the rows that are out, only this column and the diagonal are needed
+        column = (K_inv[worst] - left[:turn, worst] @ left[:turn]) / np.sqrt(spread[worst])
+        left[turn] = column
+        alpha -= column * (alpha[worst] / np.sqrt(spread[worst]))
+        spread -= np.square(column)
         out.append(worst)
-        column = K_inv[:, worst] / K_inv[worst, worst]
-        alpha -= column * alpha[worst]
-        K_inv -= np.outer(column, K_inv[worst])
-        alpha[out], K_inv[out, out] = 0.0, 1.0
+        alpha[out], spread[out] = 0.0, 1.0
     return np.array(out, dtype=np.int64)
 
 
