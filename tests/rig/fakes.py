@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -286,40 +286,53 @@ class Heard(News):
 
 @dataclass
 class FakeDoseLog:
-    """The dose protocol's memory, as a list of what was recorded."""
+    """The dose protocol's memory, as a list of what was recorded, and of what became of each dose."""
 
     records: list[tuple[object, ...]] = field(default_factory=list)
+    rows: list[tuple[str, str, float]] = field(default_factory=list)
+    """Pump, state and mL of each dose."""
     booked_ml: float = 0.0
-    silent: int = 0
-    answers: list[tuple[str, str, bool]] = field(default_factory=list)
+    """What every pump has given before."""
+    answers: list[tuple[str, str, float, bool]] = field(default_factory=list)
+    """Pump, probe, how far it was to move, and whether it did."""
+    unmoved: Counter[str] = field(default_factory=Counter)
+    """Doses in a row without response, by pump."""
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         self.records.append(("intend", actuator, volume_ml, total_before_ml))
-        self.booked_ml += volume_ml
-        return len([r for r in self.records if r[0] == "intend"])
+        self.rows.append((actuator, "INTENT", volume_ml))
+        return len(self.rows)
+
+    def _becomes(self, dose: int, state: str, volume_ml: float | None = None) -> None:
+        if dose <= len(self.rows):  # else it was left by a process before
+            pump, _, asked_ml = self.rows[dose - 1]
+            self.rows[dose - 1] = (pump, state, asked_ml if volume_ml is None else volume_ml)
 
     async def sent(self, dose: int) -> None:
         self.records.append(("sent", dose))
+        self._becomes(dose, "SENT")
 
     async def done(self, dose: int, volume_ml: float, note: str) -> None:
         self.records.append(("done", dose, round(volume_ml, 6)))
+        self._becomes(dose, "DONE", round(volume_ml, 6))
 
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
         self.records.append(("unknown", dose, volume_ml))
+        self._becomes(dose, "UNKNOWN", volume_ml)
 
     async def found(self, actuator: str, volume_ml: float, total_before_ml: float) -> None:
         self.records.append(("found", actuator, volume_ml, total_before_ml))
-        self.booked_ml += volume_ml
+        self.rows.append((actuator, "FOUND", volume_ml))
 
     async def given_ml(self, pumps, since_s) -> float:
-        return self.booked_ml * len(pumps)
+        return self.booked_ml * len(pumps) + sum(ml for pump, _, ml in self.rows if pump in pumps)
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
-        self.answers.append((actuator, probe, answered))
-        self.silent = 0 if answered else self.silent + 1
+        self.answers.append((actuator, probe, expected, answered))
+        self.unmoved[actuator] = 0 if answered else self.unmoved[actuator] + 1
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:
-        return Unanswered(self.silent, 1)
+        return Unanswered(self.unmoved[actuator], 1)
 
     @property
     def steps(self) -> list[object]:

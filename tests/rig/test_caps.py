@@ -18,18 +18,17 @@ class Log(FakeDoseLog):
 
     def __init__(self):
         super().__init__()
-        self.clock, self.rows = None, []
+        self.clock, self.booked = None, []
 
     async def intend(self, actuator, volume_ml, total_before_ml):
-        self.rows.append((actuator, self.clock.now_s(), volume_ml, True))
+        self.booked.append((actuator, self.clock.now_s(), volume_ml, True))
         await asyncio.sleep(0)
-        return len(self.rows)
+        return len(self.booked)
 
     async def given_ml(self, pumps, since_s):
         await asyncio.sleep(0)
-        return sum(
-            ml for pump, at_s, ml, ours in self.rows if pump in pumps and (ours if since_s is None else at_s >= since_s)
-        )
+        booked = [(ours if since_s is None else at_s >= since_s, pump, ml) for pump, at_s, ml, ours in self.booked]
+        return sum(ml for counts, pump, ml in booked if counts and pump in pumps)
 
 
 class Tank(Pumps):
@@ -40,7 +39,7 @@ class Tank(Pumps):
         self.doses.clock = self.clock
 
     def gave(self, ago_s, ml, pump="acid", *, ours=False):
-        self.doses.rows.append((pump, self.clock.now_s() - ago_s, ml, ours))
+        self.doses.booked.append((pump, self.clock.now_s() - ago_s, ml, ours))
 
     def sent(self):
         return [ml for pump in self.pumps.values() for ml in pump.started]
@@ -84,7 +83,7 @@ async def test_what_one_pump_gave_counts_for_the_other(tank, cap, ago_s, ours, k
         await dispenser.dispense(tank.handles["base"], 25.0)
     assert type(caught.value) is kind
     assert tank.sent() == []
-    assert len(tank.doses.rows) == 1
+    assert len(tank.doses.booked) == 1
     await dispenser.dispense(tank.handles["base"], 20.0)
     assert tank.sent() == [20.0]
 
@@ -95,7 +94,7 @@ async def test_doses_of_one_act_count_for_each_other(tank):
     both = [(tank.handles[n], 30.0) for n in NAMES]
     with pytest.raises(CapReached):
         await tank.dispenser.dispense_together(both)
-    assert (tank.sent(), tank.doses.rows) == ([], [])
+    assert (tank.sent(), tank.doses.booked) == ([], [])
 
 
 async def test_pumps_that_dose_side_by_side_do_not_both_take_what_is_left(tank):

@@ -114,7 +114,7 @@ async def test_81_a_dose_that_the_pump_denies_and_the_probe_sees_is_booked_in_fu
     assert failed.value.device == "pump"
     assert world.pump.started == [pytest.approx(20.0)]
     assert world.doses.records[-1] == ("unknown", 2, pytest.approx(20.0))
-    assert world.doses.answers == [("pump", "ca_probe", True)]
+    assert [(pump, probe, moved) for pump, probe, _, moved in world.doses.answers] == [("pump", "ca_probe", True)]
     assert [(a.severity, a.source) for a in world.alarms if a.kind == "dose denied"] == [(Severity.MAJOR, "pump")]
 
 
@@ -176,9 +176,9 @@ async def test_fault_63_doses_that_move_nothing_latch_the_pump_whatever_trial_th
 async def test_a_dose_that_moves_the_reading_clears_what_was_held_against_the_pump():
     """The doses before it are no evidence any more."""
     world = World()
-    world.doses.silent = ENOUGH - 1
+    world.doses.unmoved["pump"] = ENOUGH - 1
     assert await world.bring_to(1.2) == pytest.approx(1.2)
-    assert world.doses.silent == 0
+    assert world.doses.unmoved["pump"] == 0
 
 
 async def test_an_invalid_reading_is_no_evidence_against_the_pump():

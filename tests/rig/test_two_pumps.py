@@ -6,51 +6,19 @@ from dataclasses import replace
 import pytest
 
 from rigctl.errors import CapReached, DeviceFault, DeviceTimeout, JournalUnwritable, ReadBackMismatch, Tripped
-from rigctl.rig.dose_log import Unanswered
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.titration import Partner, Side
 from rigctl.rig.values import OpenDose
-from tests.rig.fakes import FakeDoseLog, FakeLine, FakePump, FakeSensor
+from tests.rig.fakes import FakeLine, FakePump, FakeSensor
 from tests.rig.pumps import Pumps
-
-
-class Book(FakeDoseLog):
-    """What was recorded, pump by pump."""
-
-    def __init__(self):
-        super().__init__()
-        self.rows, self.unmoved, self.expected = [], {}, []
-
-    async def intend(self, actuator, volume_ml, total_before_ml):
-        self.rows.append([actuator, "INTENT", volume_ml])
-        return len(self.rows)
-
-    async def sent(self, dose):
-        self.rows[dose - 1][1] = "SENT"
-
-    async def done(self, dose, volume_ml, note):
-        self.rows[dose - 1][1:] = ["DONE", round(volume_ml, 6)]
-
-    async def unknown(self, dose, volume_ml, note):
-        self.rows[dose - 1][1:] = ["UNKNOWN", volume_ml]
-
-    async def given_ml(self, pumps, since_s):
-        return sum(ml for pump, _, ml in self.rows if pump in pumps)
-
-    async def answered(self, actuator, probe, *, moved, expected, answered):
-        self.expected.append(expected)
-        self.unmoved[actuator] = 0 if answered else self.unmoved.get(actuator, 0) + 1
-
-    async def unanswered(self, actuator, probe):
-        return Unanswered(self.unmoved.get(actuator, 0), 1)
 
 
 class World(Pumps):
     """A tank whose reading one pump lowers by 0.04 per mL and another raises by 0.05; `partner` goes along."""
 
     def __init__(self, *, start=6.3, down=-0.04, up=0.05):
-        super().__init__("down", "up", "partner", doses=Book(), per_day_ml=1000.0)
+        super().__init__("down", "up", "partner", per_day_ml=1000.0)
         self.start, self.really = start, {"down": down, "up": up}
         self.probe = FakeSensor("probe", FakeLine("fake://probe", self.clock), self.reading)
 
@@ -131,7 +99,7 @@ async def test_with_one_pump_far_too_far_is_a_mismatch_still(world, golden):
 async def test_each_pump_has_its_own_caps(world):
     """The base's 24 hours are full: it does not dose, though the acid's are not."""
     tank = world(start=5.0)
-    tank.doses.rows.append(["up", "DONE", 995.0])
+    tank.doses.rows.append(("up", "DONE", 995.0))
     with pytest.raises(CapReached) as caught:
         await tank.ph().bring_to(6.0)
     assert caught.value.actuator == "up"
@@ -173,7 +141,7 @@ async def test_the_reading_is_held_against_what_the_pump_gave_itself(world):
     """Not against its partner's volume, though both are one act."""
     tank = world(start=6.5)
     await tank.ph(ratio=0.5).bring_to(6.0)
-    assert tank.doses.expected == [pytest.approx(-0.5)]
+    assert [expected for _, _, expected, _ in tank.doses.answers] == [pytest.approx(-0.5)]
 
 
 @pytest.mark.parametrize("ratio", [0.54, 1.08])
@@ -210,7 +178,7 @@ async def test_both_intents_are_on_disk_before_either_moves(world):
 async def test_a_cap_of_either_refuses_both(world):
     """The partner's 24 hours are full: the first does not move, and there is no trace of it."""
     tank = world()
-    tank.doses.rows.append(["partner", "DONE", 990.0])
+    tank.doses.rows.append(("partner", "DONE", 990.0))
     with pytest.raises(CapReached):
         await tank.act()
     assert len(tank.doses.rows) == 1
