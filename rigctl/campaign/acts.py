@@ -267,8 +267,6 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
     for name, value in {**becomes.values, **becomes.outcomes}.items():
         if value is not None:
             _check_finite(name, value)
-    if becomes.amount is not None and not isinstance(becomes.amount, int):
-        raise UsageError(got(becomes.amount, "must be whole micro-units of money", where="cost"))
     if becomes.amount is not None and becomes.amount < 0:
         raise UsageError(got(to_units(becomes.amount), "must not be negative", where="cost"))
     _check_whole(row, becomes, names)
@@ -357,10 +355,8 @@ class Care(Act):
     """Something done to an instrument."""
 
     about = "device"
-    fact: ClassVar[type] = UpkeepRow
-    """The kind of row that is kept of it; the act's fields are the row's."""
-    kind: ClassVar[UpkeepKind | None] = None
-    """What an `UpkeepRow` is kept of."""
+    kind: ClassVar[UpkeepKind]
+    """What an `UpkeepRow` is kept of; the act's fields are the row's."""
     device: str
     """Its name in the configuration."""
 
@@ -382,9 +378,8 @@ class Care(Act):
             raise UsageError(f"{self.device}: is out of service already, {out}")
         if self.kind == "in" and not out and self.device not in astray(journal.read, rig):
             raise UsageError(f"{self.device}: is in service; `rigctl status` lists what is not")
-        blank = {} if self.kind is None else {"kind": self.kind, "part": "", "volume_ml": None, "age_s": 0.0}
-        outcome = self.outcome(rig)
-        journal.people.keep(self.fact, blank | fields_of(self), outcome, verb=self.verb)
+        blank, outcome = {"kind": self.kind, "part": "", "volume_ml": None, "age_s": 0.0}, self.outcome(rig)
+        journal.people.keep(UpkeepRow, blank | fields_of(self), outcome, verb=self.verb)
         return outcome
 
 

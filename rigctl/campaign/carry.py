@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf, nan
@@ -134,7 +134,6 @@ class TrialRun(CampaignPart):
     overseer: Overseer
     care: Caretaker = field(init=False)
     awaiting: Awaiting = field(init=False)
-    tell_of_outcome: Callable[[int], Awaitable[None]] = field(init=False)
     needs_ml: Mapping[str, float] = field(default_factory=dict)
     """What the next trial is likely to take, by pump; the caps must have room for it."""
     idle: Micros = 0
@@ -157,7 +156,6 @@ class TrialRun(CampaignPart):
         self._drifts = StandingNews(self.desk)
         self.care = self.part(Caretaker, lambda: self.overseer.runs_a_trial)
         self.awaiting = self.part(Awaiting)
-        self.tell_of_outcome = self.awaiting.tell
 
     async def carried_out(self, history: History) -> TrialRow | None:
         """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.

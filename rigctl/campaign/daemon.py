@@ -171,7 +171,7 @@ class Session:
         self.care = self.runner.trials.care
         manual = shared.part(Manual, self.care, lambda: _no_hands(self), lambda: _objections(self))
         ends = self.stop_after_trial, self.go_safe, lambda why: self.runner.break_off(BY_A_PERSON, why, "hold")
-        self.acts = shared.part(Requests, *ends, manual, self.runner.trials.tell_of_outcome)
+        self.acts = shared.part(Requests, *ends, manual, self.runner.trials.awaiting.tell)
         self._log = logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True

@@ -146,9 +146,9 @@ def backup_json(made: Backup) -> Mapping[str, Any]:
     return {
         "file": made.file,
         "bytes": made.size,
-        "trials": made.trials,
-        "charged": to_units(made.charged),
-        "last_event": made.last_event,
+        "trials": made.holds.trials,
+        "charged": to_units(made.holds.spent),
+        "last_event": made.holds.last_event,
         "verified": True,
         "removed": made.removed,
     }
@@ -156,7 +156,7 @@ def backup_json(made: Backup) -> Mapping[str, Any]:
 
 def backup_lines(made: Backup) -> Sequence[str]:
     gone = f"; {counted(len(made.removed), 'older backup')} removed" if made.removed else ""
-    return [f"{made.file}: {made.size / 1e6:.1f} MB, {counted(made.trials, 'trial')}, verified{gone}"]
+    return [f"{made.file}: {made.size / 1e6:.1f} MB, {counted(made.holds.trials, 'trial')}, verified{gone}"]
 
 
 def recover(path: Path, directory: Path, who: str, now: datetime) -> Loss:

@@ -440,9 +440,9 @@ class Bus:
                 self._refuse_while_stuck()
 
     def _refuse_while_stuck(self) -> None:
-        running = self._running
-        if running is not None and time.monotonic() > running.overdue_at_s:
-            what = f"the driver overran its deadline in {running.doing!r} and holds the line"
+        doing = self.stuck
+        if doing:
+            what = f"the driver overran its deadline in {doing!r} and holds the line"
             self._note(what)
             raise DeviceTimeout(what, bus=self.url)
 

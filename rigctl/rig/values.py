@@ -117,8 +117,6 @@ class OpenDose:
     actuator: str
     volume_ml: float
     total_before_ml: float
-    sent: bool
-    """False: the intent was recorded, whether the command left is unknown all the same."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def test_a_backup_of_a_running_campaign_is_a_journal_by_itself(journal, tmp_path
     (tmp_path / "safe").mkdir()
     target = tmp_path / "safe" / "journal.sqlite"
     made = back_up(journal.path, target)
-    assert (made.trials, made.last_event, made.charged) == (21, 101, 20 * 80_000)
+    assert (made.holds.trials, made.holds.last_event, made.holds.spent) == (21, 101, 20 * 80_000)
     assert made.size == target.stat().st_size
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert names(target.parent) == ["journal.sqlite"]
@@ -62,7 +62,7 @@ def test_whoever_writes_meanwhile_is_not_held_up_and_not_in_the_copy(journal, tm
     monkeypatch.setattr(backing_up.time, "sleep", meanwhile)
     made = back_up(journal.path, tmp_path / "copy.sqlite")
     assert len(wrote) > 5
-    assert made.trials == 20
+    assert made.holds.trials == 20
     assert len(journal.read.trials()) == 20 + len(wrote)
 
 
@@ -89,7 +89,7 @@ def test_where_links_are_not_to_be_had_it_is_renamed(journal, tmp_path, monkeypa
         raise OSError("Operation not permitted")
 
     monkeypatch.setattr(os, "link", no_links)
-    assert back_up(journal.path, tmp_path / "copy.sqlite").trials == 20
+    assert back_up(journal.path, tmp_path / "copy.sqlite").holds.trials == 20
     assert names(tmp_path) == ["copy.sqlite", "state"]
 
 

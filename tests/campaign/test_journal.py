@@ -213,9 +213,10 @@ def test_a_dose_is_open_until_it_is_settled_once(journal):
     STEPS[Event.PROPOSE](journal, 1)
     STEPS[Event.ARM](journal, 1)
     dose = journal.doses.intend("pump", 12.5, 100.0)
-    assert journal.doses.open() == (OpenDose(dose, "pump", 12.5, 100.0, sent=False),)
+    assert journal.doses.open() == (OpenDose(dose, "pump", 12.5, 100.0),)
     journal.doses.sent(dose)
-    assert journal.doses.open()[0].sent
+    assert [(row.dose, row.state) for row in journal.doses.rows(1)] == [(dose, "SENT")]
+    assert journal.doses.open() == (OpenDose(dose, "pump", 12.5, 100.0),)
     journal.doses.settle(dose, "DONE", 12.25, "short")
     assert journal.doses.open() == ()
     with pytest.raises(JournalError):

@@ -68,7 +68,7 @@ class Pumps:
 
     async def settle(self, before_ml: float = 100.0, volume_ml: float = 20.0) -> None:
         """Settle a dose of the first one that a dead process has left open."""
-        left = OpenDose(1, self.pump.name, volume_ml, before_ml, sent=True)
+        left = OpenDose(1, self.pump.name, volume_ml, before_ml)
         await self.dispenser.settle(self.handles[self.pump.name], left)
 
     async def close(self) -> None:

@@ -382,9 +382,7 @@ async def test_a_silent_meter_that_is_taken_out_of_service_is_no_alarm_any_more(
 async def test_open_doses_are_settled_and_never_sent(bench, rig):
     """After a restart open doses are settled from the pump's total, or booked in full; none is sent."""
     bench.pump.total_ml = 112.0
-    await rig.settle_doses(
-        [OpenDose(7, "ca_doser", 20.0, 100.0, sent=True), OpenDose(8, "old_pump", 5.0, 1.0, sent=False)]
-    )
+    await rig.settle_doses([OpenDose(7, "ca_doser", 20.0, 100.0), OpenDose(8, "old_pump", 5.0, 1.0)])
     assert bench.doses.records == [("done", 7, 12.0), ("unknown", 8, 5.0)]
     assert bench.pump.started == []
     assert [a.source for a in bench.alarms if a.severity is Severity.MAJOR] == ["old_pump"]
@@ -395,5 +393,5 @@ async def test_a_driver_s_mistake_does_not_keep_a_dose_from_being_settled(bench,
     bench.pump.fail("identify", KeyError("gain"))
     assert "KeyError" in (await rig.roll_call())["ca_doser"]
     bench.pump.fail("dose_status", KeyError("gain"))
-    await rig.settle_doses([OpenDose(1, "ca_doser", 20.0, 100.0, sent=True)])
+    await rig.settle_doses([OpenDose(1, "ca_doser", 20.0, 100.0)])
     assert bench.doses.records == [("unknown", 1, 20.0)]

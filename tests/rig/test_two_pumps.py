@@ -255,7 +255,7 @@ async def test_a_second_intent_that_cannot_be_written_moves_nothing(world):
         await tank.act()
     assert tank.started("down") == []
     assert tank.booked() == {"down": ("INTENT", 20.0)}
-    await tank.dispenser.settle(tank.handles["down"], OpenDose(1, "down", 20.0, 100.0, sent=False))
+    await tank.dispenser.settle(tank.handles["down"], OpenDose(1, "down", 20.0, 100.0))
     assert tank.booked() == {"down": ("DONE", 0.0)}
 
 
@@ -271,8 +271,8 @@ async def test_an_act_that_is_broken_off_is_settled_pump_by_pump(world):
     with pytest.raises(asyncio.CancelledError):
         await tank.act()
     assert tank.booked() == {"down": ("SENT", 20.0), "partner": ("INTENT", 30.0)}
-    for number, (name, state, volume_ml) in enumerate(list(tank.doses.rows), start=1):
-        left = OpenDose(number, name, volume_ml, 100.0, sent=state == "SENT")
+    for number, (name, _, volume_ml) in enumerate(list(tank.doses.rows), start=1):
+        left = OpenDose(number, name, volume_ml, 100.0)
         await tank.dispenser.settle(tank.handles[name], left)
     assert tank.booked() == {"down": ("DONE", pytest.approx(10.0)), "partner": ("DONE", 0.0)}
     assert (len(tank.started("down")), len(tank.started("partner"))) == (1, 0)

@@ -21,7 +21,6 @@ from rigctl import system
 from rigctl.campaign.journal.database import close_in_good_order, connect, guarded, open_for_reading, snapshot
 from rigctl.campaign.journal.integrity import SealingConnection, damage, log_of, lost_its_log, watch
 from rigctl.campaign.journal.verifying import JournalContents, held
-from rigctl.core.experiment.money import Micros
 from rigctl.errors import JournalCorrupt, JournalUnwritable, UsageError, reason
 
 PAGES: Final = 64
@@ -38,9 +37,7 @@ class Backup:
     file: Path
     size: int
     """Bytes."""
-    trials: int
-    last_event: int
-    charged: Micros
+    holds: JournalContents
     removed: tuple[Path, ...] = ()
     """Older ones, beyond as many as are kept."""
 
@@ -72,7 +69,7 @@ def back_up(path: Path, target: Path) -> Backup:
             _copy(source, passing)
             _verify(passing, there, path)
             _settle(passing, target)
-    return Backup(target, target.stat().st_size, there.trials, there.last_event, there.spent)
+    return Backup(target, target.stat().st_size, there)
 
 
 def keep_newest(newest: Path, count: int) -> tuple[Path, ...]:

@@ -43,7 +43,7 @@ class DoseBook(Book):
 
     def open(self) -> tuple[OpenDose, ...]:
         """Return the doses whose end is not known, in order."""
-        sql = "SELECT *, id AS dose, state = 'SENT' AS sent FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"
+        sql = "SELECT *, id AS dose FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"
         return self._fetch(OpenDose, sql)
 
     # The protocol -----------------------------------------------------------------------------------------------
