@@ -45,7 +45,8 @@ def peer():
 @pytest.fixture
 def patient(monkeypatch):
     """Whoever is silent for long is told to go safe unasked; nobody here is, however busy the machine."""
-    monkeypatch.setattr(safing, "LEAST_PATIENCE_S", WAITS_S)
+    for least in ("LEAST_PATIENCE_S", "LITTLE_PATIENCE_S"):
+        monkeypatch.setattr(safing, least, WAITS_S)
 
 
 async def test_another_board_on_the_port_is_told_nothing(socket, patient, golden):
