@@ -12,7 +12,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rigctl.errors import DeviceError, DeviceFault, RigctlError, in_words
@@ -241,11 +241,14 @@ class Lookout:
         status = await pump.ask(pump.device.dose_status, "dose status")
         if self.dosing().get(pump.name, 0) != ours:
             return
+        if status.running:
+            await self._stop(pump)
+            still = await pump.ask(pump.device.dose_status, "dose status")  # what it gave until it stood still
+            given_ml = max(status.dispensed_ml, still.dispensed_ml)
+            status = replace(status, dispensed_ml=given_ml, reset=status.reset or still.reset)
         if status.reset:  # told once, to whoever asks first
             message = "the pump restarted; its totals began anew. Is its supply strong enough?"
             self.news.minor(pump.name, message, kind="restarted")
-        if status.running:
-            await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
         if self.dosing().get(pump.name, 0) != ours or not total.valid:
             return

@@ -102,6 +102,20 @@ async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, 
     assert {"unasked run", "unasked volume"} <= {a.kind for a in bench.alarms if a.severity is Severity.MAJOR}
 
 
+async def test_62_what_a_pump_gives_until_it_stands_still_is_booked_too(bench, watched, monkeypatch):
+    """Its total before is not known, so what it shows counts: once it has been stopped, not before."""
+    await watched.open()
+    await until(watched, lambda _: watched._lookout._totals)
+    watched._lookout._totals.clear()
+    before_ml, stop = bench.pump.total_ml, bench.pump.stop
+    monkeypatch.setattr(bench.pump, "stop", lambda deadline: (bench.clock.sleep(2.0), stop(deadline)))
+    bench.pump.run_alone()
+    await until(watched, lambda _: bench.doses.steps == ["found"])
+    given_ml = bench.pump.total_ml - before_ml
+    assert given_ml >= 2.0
+    assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(given_ml))
+
+
 async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, watched):
     """It stands still again, but its total has risen."""
     await watched.open()
