@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.flaws import Flaw
+from rigctl.kinds import LONGEST_NAME, NAME
 from rigctl.options import made
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
@@ -158,6 +160,18 @@ def load_text(
         plausible=build_plausible(context),
         warnings=findings.warnings,
     )
+
+
+def name_of(path: Path) -> str:
+    """Return the name of the rig, whatever else of the file does not hold: to find a campaign nothing more is needed.
+
+    Raises:
+        ConfigError: it cannot be read, or names no rig.
+    """
+    name = whole_document(read(path), path)[0].data.get("rig")
+    if isinstance(name, str) and len(name) <= LONGEST_NAME and re.match(NAME, name):
+        return name
+    return load(path).name
 
 
 def load_rig(text: str, path: Path) -> RigSpec:

@@ -16,7 +16,7 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.spec import check_readable
 from rigctl.codec import plain
-from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.config.load import LoadedConfig, Overrides, load, name_of
 from rigctl.console.options import STATES, require_devices, require_linux
 from rigctl.errors import UsageError
 from rigctl.flaws import flaw_of
@@ -156,11 +156,12 @@ def find_state(config: Path | None, state: Path | None) -> Path:
 
     Raises:
         UsageError: there is none, or more than one.
+        ConfigError: the configuration cannot be read, or names no rig.
     """
     if state is not None:
         return state
     if config is not None:
-        return STATES / load(config).name
+        return STATES / name_of(config)
     found = sorted(path.parent for path in STATES.glob(f"*/{FILE_NAME}"))
     if len(found) == 1:
         return found[0]
@@ -173,12 +174,12 @@ def find_own_state(config: Path | None, state: Path | None) -> Path:
 
     Raises:
         UsageError: as `find_state`; or it holds the campaign of another rig than `config` describes.
-        ConfigError: the configuration does not hold.
+        ConfigError: the configuration cannot be read, or names no rig.
     """
     directory = find_state(config, state)
     if config is not None and state is not None and has_journal(directory):
         with open_reader(directory) as reader:
-            theirs, ours = reader.campaign().rig, load(config).name
+            theirs, ours = reader.campaign().rig, name_of(config)
         if theirs != ours:
             raise UsageError(
                 f'{directory}: holds the campaign of rig "{theirs}", but {config} describes rig "{ours}"; nothing was '

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 import typer
 
+from rigctl.console.assemble import find_state
 from rigctl.console.cli import app
+from rigctl.console.options import STATES
 from rigctl.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -28,6 +30,17 @@ def test_debug_shows_the_traceback(bench):
 
     found = CliRunner().invoke(app, ["--debug", "check", "none.yaml"])
     assert isinstance(found.exception, ConfigError)
+
+
+def test_a_campaign_is_found_by_a_configuration_that_does_not_hold(tmp_path):
+    """Whoever pauses a rig, or asks how it stands, need not mend its file first; only the name must hold."""
+    config = tmp_path / "tank.yaml"
+    config.write_text("rig: tank\nbudget: much\n", encoding="utf-8")
+    assert find_state(config, None) == STATES / "tank"
+    config.write_text("rig: ../tank\nbudget: much\n", encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        find_state(config, None)
+    assert {mistake.path for mistake in refused.value.mistakes} >= {("rig",), ("budget",)}
 
 
 @pytest.mark.slow
