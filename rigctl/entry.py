@@ -23,6 +23,7 @@ def main() -> None:
     gc.set_threshold(
         50_000, 20, 20
     )  # loading makes many objects and no garbage; looking for it takes a tenth of a start
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some reads all that is installed
     verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     moving, signals = verb in MOVING, Signals()
     with signals.caught() if moving else nullcontext():
