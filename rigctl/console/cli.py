@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from rigctl.console import group_cli, trial_cli
+from rigctl.console import trial_cli
 from rigctl.console.options import (
     AsJson,
     Budget,
@@ -44,7 +44,7 @@ from rigctl.console.output import (
     remark,
     tell,
 )
-from rigctl.console.verbs import Commands, Here, Verbs, full_disk_told
+from rigctl.console.verbs import PANELS, Commands, Here, Verbs, full_disk_told
 from rigctl.signals import INTERRUPTED_EXIT
 from rigctl.threads import keep_to_one_thread
 
@@ -60,8 +60,22 @@ PROBE_HELP = (
 )
 Why = Annotated[str, Option(help="Reason, kept for later readers.")]
 
+
+class _WithGroups(Verbs):
+    """Makes a group when one of its verbs is asked for: making all of them takes longer than what most verbs do."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name in PANELS["About one thing"] and cmd_name not in self.commands:
+            from rigctl.console import group_cli
+
+            group = typer.main.get_group(getattr(trial_cli if cmd_name == "trial" else group_cli, cmd_name))
+            group.name = cmd_name
+            self.commands[cmd_name] = group
+        return super().get_command(ctx, cmd_name)
+
+
 app = Commands(
-    cls=Verbs,
+    cls=_WithGroups,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
@@ -350,7 +364,7 @@ def help_(
 ) -> Answer:
     """Show a page of the manual, or list them: how to wire a pump, go on after a trip, what a word means."""
     from rigctl.console import manual
-    from rigctl.console.verbs import ALONE, PANELS
+    from rigctl.console.verbs import ALONE
 
     some, words = manual.at_terminal(), topic or []
     if words and words[0] in {*ALONE, *chain(*PANELS.values())} and "-".join(words) not in some:
@@ -360,7 +374,6 @@ def help_(
 
 
 trial_cli.add_to(app)
-group_cli.add_to(app)
 
 
 def main(signals: Signals | None = None) -> None:

@@ -52,14 +52,6 @@ ConfigOrFile = Annotated[
 Name = Annotated[str, Argument(metavar="NAME", help="Name of the person who gets the token.")]
 
 
-def add_to(app: Commands) -> None:
-    """Add them to the command line."""
-    app.add_typer(device, name="device")
-    app.add_typer(alarm, name="alarm")
-    app.add_typer(journal, name="journal")
-    app.add_typer(tools, name="tools")
-
-
 @device.command("accept")
 def accept_device(
     which: Annotated[list[str], Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],

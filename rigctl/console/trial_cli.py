@@ -53,7 +53,6 @@ def add_to(app: Commands) -> None:
     """Add them to the command line."""
     for verb in (suggest, ingest, recommend, report):
         app.command()(verb)
-    app.add_typer(trial, name="trial")
 
 
 def suggest(

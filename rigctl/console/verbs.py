@@ -125,7 +125,8 @@ class Verbs(_Named):
 
     def names(self, ctx: Any) -> Mapping[str, str]:
         """Return all names that verbs answer to, with the verb that each is."""
-        return {**super().names(ctx), **{name: " ".join(words) for name, words in ALONE.items()}}
+        verbs = {name: name for name in self.list_commands(ctx)}
+        return {**verbs, **{name: " ".join(words) for name, words in ALONE.items()}}
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         with _refusals(ctx, tuple(args)):
