@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
@@ -191,20 +191,8 @@ def _register(text: str, place: tuple[str, ...], use: str) -> dict[str, Any]:
         raise ValueError(got(text, f"must be device, table, address, and what stands there, such as {example}"))
     if use == "actuator" and table not in ("holding", "coil"):
         raise ValueError(got(text, "must be holding or coil", lead=f", but nothing can be written to {table}"))
-    number: dict[str, Any] = {"at": int(at)}
-    given: dict[str, float] = {}
-    for part in more:
-        key, equals, value = part.partition("=")
-        if not equals and part not in (*TYPES, *ORDERS):
-            raise ValueError(
-                got(part, f"must be one of {', '.join((*TYPES, *ORDERS))}, or scale=0.01", lead=f' in "{text}"')
-            )
-        if equals and key not in ("scale", "coil", "release"):
-            raise ValueError(got(part, "must be scale=..., coil=... or release=...", lead=f' in "{text}"'))
-        if equals:
-            given[key] = number_of(value)
-        else:
-            number["order" if part in ORDERS else "type"] = part
+    encoding, given = _encoding(text, more)
+    number: dict[str, Any] = {"at": int(at), **encoding}
     if use == "actuator" and table == "holding" and not given.keys() & {"coil", "release"}:
         raise ValueError(got(text, "must say how it is let go: the coil that enables it, coil=2, or release=VALUE"))
     number |= {"scale": given["scale"]} if "scale" in given else {}
@@ -214,6 +202,24 @@ def _register(text: str, place: tuple[str, ...], use: str) -> dict[str, Any]:
         return {"enable": {"coil": int(at)}}
     way = {"enable": {"coil": int(given["coil"])}} if "coil" in given else {"release_value": given["release"]}
     return {"write": number, **way}
+
+
+def _encoding(text: str, parts: Sequence[str]) -> tuple[dict[str, Any], dict[str, float]]:
+    """Return type and byte order of what stands there, and the numbers that are given with a name."""
+    number: dict[str, Any] = {}
+    given: dict[str, float] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals and part not in (*TYPES, *ORDERS):
+            allowed = f"must be one of {', '.join((*TYPES, *ORDERS))}, or scale=0.01"
+            raise ValueError(got(part, allowed, lead=f' in "{text}"'))
+        if equals and key not in ("scale", "coil", "release"):
+            raise ValueError(got(part, "must be scale=..., coil=... or release=...", lead=f' in "{text}"'))
+        if equals:
+            given[key] = number_of(value)
+        else:
+            number["order" if part in ORDERS else "type"] = part
+    return number, given
 
 
 # whole flags ------------------------------------------------------------------------------------------------------

@@ -89,7 +89,8 @@ def test_a_status_ends_with_what_to_do(status, verb):
 
 
 @pytest.mark.parametrize(("ending", "verb"), [("budget", "report"), ("trials", "report"), ("abandoned", "status")])
-def test_a_run_ends_with_what_to_do(ending, verb):
+def test_a_run_ends_with_what_to_do(ending, verb, golden):
     """Once it is done, what came of it can be passed on; else `status` says what it needs."""
     line = output.after_run(Path("rig.yaml"), Path("my state"), ending, None)
-    assert line.startswith(f"Next: rigctl {verb} rig.yaml --state 'my state'")
+    assert shlex.split(line)[2] == verb
+    golden(line)

@@ -121,13 +121,15 @@ def test_who_finds_a_process_dead_is_not_sent_from_production_to_a_campaign(fail
     assert all("`rigctl run`" in words and "`rigctl operate`" in words for words in told)
 
 
-def test_until_the_model_has_answered_the_last_answer_stands_in(journal, tmp_path):
+def test_until_the_model_has_answered_the_last_answer_stands_in(journal, tmp_path, golden):
     """With the trial that it is as of; not once something was corrected, nor beside what the model says."""
     record_trial(journal)
-    keep(tmp_path, GivenAnswer("From now on, control a.", 1, 0))
+    answer = "From now on, control a."
+    keep(tmp_path, GivenAnswer(answer, 1, 0))
     found = facts(tmp_path, "running")
     for shown in (headline(replace(found, phase=Phase("ended", "budget")), None), sections(found, None)["advice"]):
-        assert "From now on, control a. This is as of trial 1." in shown
-    assert "From now on" not in sections(found, Study(1, 0, None, trouble="no numbers"))["advice"]
+        assert answer in shown
+        golden(re.search(f"{answer}[^<]*", shown)[0])
+    assert answer not in sections(found, Study(1, 0, None, trouble="no numbers"))["advice"]
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Anna", why="spilt")
     assert facts(tmp_path, "running").answered is None

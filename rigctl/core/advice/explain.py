@@ -83,19 +83,25 @@ def explain(
         reach = "reach" if problem.maximise else "come down to"
         lines.append(f"A control set is good enough if it may {reach} {rows.value(proposal.threshold)}.")
     lines += (f"Note: {sentence(note, names)}" for note in proposal.notes)
-    if proposal.sets:
-        others = [f for f in problem.further if not f.limited]
-        besides = ", whatever becomes of the other outcomes" if others else ""
-        known = any(report.mean is not None for report in proposal.sets)
-        no_trial = f"No trial has measured {outcome} yet. The control sets:"
-        lines.append(f"Expected {outcome} of each control set{besides}:" if known else no_trial)
-    return (*lines, *_each_set(proposal, rows, own, at, units))
+    return (*lines, *_each_set(proposal, problem, rows, own, outcome=outcome, at=at))
 
 
 def _each_set(
-    proposal: Proposal, rows: _Rows, own: SetReport | None, at: Mapping[str, float], units: Mapping[str, str]
+    proposal: Proposal,
+    problem: Problem,
+    rows: _Rows,
+    own: SetReport | None,
+    *,
+    outcome: str,
+    at: Mapping[str, float],
 ) -> Iterator[str]:
     """Say of every control set what it promises, and at what setting."""
+    units = problem.space.units
+    if any(report.mean is not None for report in proposal.sets):
+        besides = "" if all(f.limited for f in problem.further) else ", whatever becomes of the other outcomes"
+        yield f"Expected {outcome} of each control set{besides}:"
+    elif proposal.sets:
+        yield f"No trial has measured {outcome} yet. The control sets:"
     for report in proposal.sets:
         yield f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}"
         if report.mean is not None:

@@ -97,7 +97,7 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
+class Earlier:
     """Hold what is known of trials whose observations are not kept."""
 
     trials: int = 0
@@ -114,7 +114,7 @@ class History:
     """Handed on by `append`; saves time, decides nothing."""
     corrections: int = field(default=0, repr=False, compare=False)
     """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
-    earlier: Sums = field(default_factory=Sums, repr=False)
+    earlier: Earlier = field(default_factory=Earlier, repr=False)
     """Of trials before the first of these; there are some in an `end_of` another."""
 
     def append(self, observation: Observation) -> History:
@@ -221,7 +221,7 @@ def end_of(history: History, count: int) -> History:
     """
     last = history.observations[-count:]
     own = History(last)
-    earlier = Sums(len(history) - len(last), history.spent - own.spent, history.uncharged - own.uncharged)
+    earlier = Earlier(len(history) - len(last), history.spent - own.spent, history.uncharged - own.uncharged)
     return replace(own, corrections=history.corrections, earlier=earlier)
 
 
