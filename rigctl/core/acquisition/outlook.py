@@ -278,7 +278,7 @@ class Outlook(Context):
             held = dict(zip(self.problem.space.control_sets[chosen].indices, setting, strict=True))
             kept = self.limits.told(held)
             reason += "".join(f". It keeps {k.label({})} with a probability of {percent(k.probability)}" for k in kept)
-        stays = self._stays(chosen, setting)
+        stays = _stays(self, chosen, setting)
         if stays:
             reason += f". {stays} stays where the last trial left it, as a change costs more"
         return Proposal(
@@ -294,12 +294,6 @@ class Outlook(Context):
             notes=self.fitted.posterior.notes,
             technical=technical,
         )
-
-    def _stays(self, control_set: int, setting: Sequence[float]) -> str:
-        """Return `a and b`, variables that are dear to change and that the setting leaves as they are; empty: none."""
-        members, c = self.problem.space.control_sets[control_set].indices, self.changeovers
-        kept = [i for i, at in zip(members, setting, strict=True) if c.parts[i] > 0 and at == c.left_at[i]]
-        return " and ".join(self.problem.space.variables[i].name for i in kept)
 
     def to_state(self) -> dict[str, object]:
         """Return what `outlook_of` wants to find in the state next time."""
@@ -327,7 +321,7 @@ class Outlook(Context):
             cost_mean=cost.mean if each or cost.mean is None else self.cost_at(i, setting),
             cost_lcb=cost.lcb,
             eligible=i in choice.eligible and i not in self.problem.unavailable,
-            ruled_out=self._ruled_out(i, setting, choice),
+            ruled_out=_ruled_out(self, i, setting, choice),
             spent=to_units(self.spent_on(i)),
             best_lower=sign(self.problem) * self.bounds[i].lower if known else None,
             best_lower_at=self.problem.space.setpoints(i, self.bounds[i].lower_at),
@@ -342,22 +336,28 @@ class Outlook(Context):
             return b.best_mean, b.best_mean_sd
         return value_at(self.fitted.posterior, self.problem.space, i, setting)
 
-    def _ruled_out(self, i: int, setting: tuple[float, ...], choice: Choice) -> str:
-        if i == choice.control_set:
-            return ""
-        if i in self.problem.unavailable:
-            return self.problem.unavailable[i]
-        if not self.fits(i, setting):
-            return "does not fit the rest of the budget"
-        if i in choice.eligible:
-            return ""
-        if choice.threshold is None:
-            return choice.left_out
-        return (
-            "not good enough, even at its best"
-            if self.upper[i] <= choice.threshold
-            else "ruled out by an earlier trial"
-        )
+
+def _stays(outlook: Outlook, control_set: int, setting: Sequence[float]) -> str:
+    """Return `a and b`, variables that are dear to change and that the setting leaves as they are; empty: none."""
+    members, c = outlook.problem.space.control_sets[control_set].indices, outlook.changeovers
+    kept = [i for i, at in zip(members, setting, strict=True) if c.parts[i] > 0 and at == c.left_at[i]]
+    return " and ".join(outlook.problem.space.variables[i].name for i in kept)
+
+
+def _ruled_out(outlook: Outlook, i: int, setting: tuple[float, ...], choice: Choice) -> str:
+    if i == choice.control_set:
+        return ""
+    if i in outlook.problem.unavailable:
+        return outlook.problem.unavailable[i]
+    if not outlook.fits(i, setting):
+        return "does not fit the rest of the budget"
+    if i in choice.eligible:
+        return ""
+    if choice.threshold is None:
+        return choice.left_out
+    return (
+        "not good enough, even at its best" if outlook.upper[i] <= choice.threshold else "ruled out by an earlier trial"
+    )
 
 
 def outlook_of(
