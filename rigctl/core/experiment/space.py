@@ -58,7 +58,7 @@ class Variable:
         if self.step is None:
             return
         least, most = (self.high - self.low) / MOST_STEPS, self.high - self.low
-        if not least <= self.step <= most:
+        if not least <= self.step <= most * (1 + 1e-9):  # 0.35 - 0.1 is less than 0.25
             allowed = f"must be at most the range, {most:g} {self.unit}, and at least {least:g} {self.unit}"
             raise ValueError(got(self.step, allowed, where=f"{self.name}: step"))
         last = last_level(self.low, self.high, self.step)
