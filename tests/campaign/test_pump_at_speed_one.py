@@ -98,6 +98,18 @@ class Supplied:
         return [noise + b"*ER\r"]
 
 
+class SlowToSay(Supplied):
+    """Says that a dose is over once the next one has been sent; gives a little more of the first than of others."""
+
+    def __call__(self, request):
+        command, over = request[:-1].decode(), b""
+        if command.startswith("D,") and command != "D,?":
+            self.pump()
+            over = f"*DONE,{self.last_ml:.2f}\r".encode() if self.doses else b""
+            request = f"D,{float(command[2:]) * (0.98 if self.doses else 1.02):.2f}\r".encode()
+        return [over + b"".join(super().__call__(request))]
+
+
 @pytest.fixture
 def bench(tmp_path):
     """Stands where the PLC would, on a TCP port."""
@@ -150,7 +162,7 @@ def kinds(bench, source):
     return {alarm.kind for alarm in told if alarm.source == source}
 
 
-async def by_hand(bench, doses):
+async def by_hand(bench, doses, volume_ml=VOLUME_ML):
     """Pause the campaign, send so many doses by hand, and stop; returns how many were answered by an error."""
     refused, pausing = [], []
 
@@ -162,7 +174,7 @@ async def by_hand(bench, doses):
         await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
         for _ in range(doses):
             try:
-                await ask(bench, "manual", operation="dose", device="feeder", volume_ml=VOLUME_ML)
+                await ask(bench, "manual", operation="dose", device="feeder", volume_ml=volume_ml)
             except RigctlError as error:
                 refused.append(error)
         await ask(bench, "stop", why="enough")
@@ -241,6 +253,16 @@ async def test_fault_81_a_pump_that_does_not_brown_out_is_believed_beside_it(ben
     await person
     assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx([VOLUME_ML] * 3)
     assert (refused, kinds(bench, "feeder")) == ([], set())
+
+
+async def test_a_pump_that_is_slow_to_say_that_a_dose_is_over_is_booked_by_each(bench, wired):
+    """Each takes a second. What is said of the one before is not taken for the one that was sent since."""
+    pump = SlowToSay()
+    person, refused = await by_hand(bench, 2, 5.0)
+    await bench.run(*LARGE, pump=wired(pump))
+    await person
+    assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx(pump.doses)
+    assert (pump.doses, refused) == ([5.1, 4.9], [])
 
 
 async def test_fault_90_a_pump_s_total_that_jumps_by_500_ml_is_marked_and_teaches_nothing(bench, wired):
