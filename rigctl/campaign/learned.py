@@ -57,5 +57,5 @@ def _read(path: Path) -> Mapping[str, Any]:
 def _sealed(found: Mapping[str, Any]) -> str:
     """Return the file's text: what was found, by what code, and a checksum of both."""
     told = {"found": found, "code": {"core": digest(("core",)), **libraries()}}
-    checksum = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
-    return json.dumps({**told, "sha256": checksum}, sort_keys=True, indent=1)
+    checksum = hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    return json.dumps({**told, "sha256": checksum}, indent=1)
