@@ -254,7 +254,8 @@ def outstanding(situation: Situation, found: Recommendation) -> Outstanding | No
         rows = [
             replace(o, y=values[o.trial], awaited=False) if o.trial in values else o for o in s.history.observations
         ]
-        then = recommend(s.problem, History.of(rows), s.rng, s.tolerance or 0.0, s.state, price=s.worth).choice
+        asked = s.problem, History.of(rows), s.rng, s.tolerance or 0.0, s.state
+        then = recommend(*asked, price=s.worth, rule=False).choice
         if then.control_set != found.choice.control_set:
             sets.append(set_label(then.control_set))
         else:
