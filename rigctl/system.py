@@ -22,6 +22,8 @@ KILL: Final[signal.Signals] = getattr(signal, "SIGKILL", signal.SIGTERM)
 FAR: Final = 1 << 30
 """Where msvcrt locks: beyond what is read, since nobody else may read a byte that is locked."""
 
+POLITE: Final = 15
+"""How far what nobody waits for steps back; see nice(2)."""
 
 SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(socket, "SO_PEERCRED")
 """Whether processes of this machine can ask each other by the name of a file, and be told who asks."""
@@ -86,6 +88,18 @@ def dump_no_core() -> None:
     resource = module("resource")
     if resource is not None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def environment() -> dict[str, str]:
+    """Return that of a process which is to find the same modules as this one, wherever it has found them."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)}
+
+
+def step_back(pid: int) -> None:
+    """Have a process, or with 0 this one, give way to all others; harmless if it is gone."""
+    if hasattr(os, "setpriority"):
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, pid, POLITE)
 
 
 def sync(path: os.PathLike[str]) -> None:

@@ -167,11 +167,9 @@ class _Child:
             PolicyError: it cannot load the policy.
         """
         command = [sys.executable, "-P", "-u", "-m", MODULE, str(os.getpid())]
-        # the same modules as here, wherever this process has found them
-        found = {"PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)}
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, **found}, start_new_session=True
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=system.environment(), start_new_session=True
             )
         except OSError as error:
             raise NoAnswer(f"the policy's process cannot be started: {reason(error)}") from error

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import daemon
 from rigctl.campaign.desk import notify
-from rigctl.campaign.events import CampaignEvent, CampaignResult, CampaignStarted, batched
+from rigctl.campaign.events import CampaignEvent, CampaignResult, CampaignStarted, OutcomeCame, TrialEnded, batched
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.campaign.production import Production, for_production, production
@@ -21,6 +21,7 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.config.profiles import keep_own
 from rigctl.console import report
+from rigctl.console.ahead import answering_ahead
 from rigctl.console.assemble import has_journal, rig_factory, state_directory
 from rigctl.console.benches.by_hand import quantities
 from rigctl.console.options import Wish, require_devices
@@ -119,11 +120,15 @@ def conducted(
     if wide:
         logger("rigctl.console").warning(wide)
     setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)
-    with unseen_by_others(), telling_people(setup, clock) as people, watching(loaded, console) as show:
+    # where rig time is sped up trials take seconds, and nobody asks meanwhile
+    ahead = answering_ahead(directory) if clock.speedup == 1 else nullcontext(str)
+    with unseen_by_others(), ahead as renew, telling_people(setup, clock) as people, watching(loaded, console) as show:
 
         def listener(event: CampaignEvent) -> None:
             if isinstance(event, CampaignStarted):
                 _keep_profiles(loaded, directory)
+            if isinstance(event, TrialEnded | OutcomeCame):
+                renew()
             if people is not None:
                 people.put(event)
             show(event)

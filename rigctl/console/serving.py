@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import os
 import select
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from rigctl import system
 from rigctl.campaign.lock import make_directory
 from rigctl.console.output import print_json, remark
 from rigctl.errors import UsageError, counted
@@ -99,7 +99,7 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)},
+            env=system.environment(),
             start_new_session=True,  # Ctrl-C is for the campaign; its end is the page's
         )
     except OSError as error:

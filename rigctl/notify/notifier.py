@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from rigctl import system
 from rigctl.campaign.events import CampaignEvent, RigSeen
 from rigctl.campaign.journal.reader import at_one_instant
 from rigctl.errors import ConfigError, Locked, RigctlError, UsageError, counted
@@ -159,14 +160,12 @@ class ChildProcess:
     """Is the notifier's process, and a thread that listens to it."""
 
     def __init__(self, setup: Setup, hear: Callable[[str], None]) -> None:
-        # the same modules as here, wherever this process has found them
-        found = {"PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)}
         self._process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
             [sys.executable, "-P", "-m", MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # a library's traceback might hold a secret
-            env={**os.environ, **found},
+            env=system.environment(),
             start_new_session=True,
         )
         self._in, out = self._process.stdin, self._process.stdout

@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
+from rigctl import system
 from rigctl.campaign.journal.reader import Stamp, at_one_instant, file_number, stamp
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered
@@ -244,10 +245,6 @@ class Gatherer:
 # the machine, and ends with the server.
 
 
-POLITE = 15
-"""How far it steps back behind other processes; see nice(2)."""
-
-
 class ProcessScholar:
     """Starts the process when it is first asked; one that has ended is replaced the next time."""
 
@@ -321,8 +318,7 @@ def flipped_now(directory: Path, found: Study) -> Study:
 
 def _settle() -> None:
     keep_to_one_thread()
-    if hasattr(os, "nice"):
-        os.nice(POLITE)
+    system.step_back(0)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
 
 
