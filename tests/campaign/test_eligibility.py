@@ -11,10 +11,11 @@ import pytest
 from rigctl.campaign import carry, instruments
 from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, to_json, unavailable
-from rigctl.campaign.journal.rows import UpkeepRow
+from rigctl.campaign.journal.rows import MeasurementRow, UpkeepRow
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.policy import Finished
 from rigctl.errors import NoAnswer
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.protocols import Calibration, Severity
 from rigctl.rig.spec import (
     CalibrationSpec,
@@ -27,6 +28,7 @@ from rigctl.rig.spec import (
     VariableWiring,
     VolumeSpec,
 )
+from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_rig_spec, make_space
 from tests.campaign.test_acts import ask, phases, soon
 from tests.campaign.test_hands import cared
@@ -197,7 +199,52 @@ def test_days_and_millilitres_are_told_to_programs_rounded():
     }
     pump, probe = to_json(make_rig_spec(care=CARE), known)
     assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)
+    assert DeviceState(left_ml=-3.0, dose_ml=20.0).doses_left == 0
     assert (probe["calibrated_days_ago"], probe["calibration_due_days"]) == (3.12, 26.88)
+
+
+@pytest.mark.parametrize(
+    ("used", "per_dose_ml", "left"),
+    [((60.0, 3), None, (440.0, 20.0)), ((0.0, 0), 12.0, (500.0, 12.0)), ((0.0, 0), None, (500.0, None))],
+)
+def test_a_bottle_is_good_for_as_many_doses_as_were_usual(used, per_dose_ml, left):
+    """Before the first dose: of as many as may be given at once; where that has no limit, nobody knows."""
+    read = SimpleNamespace(
+        doses=SimpleNamespace(of_pump=lambda *_: used, dearest_of_last_ml=lambda _: 25.0),
+        people=SimpleNamespace(kept=lambda _: []),
+        upkeep=SimpleNamespace(calibrations=dict, calibrated=dict),
+        history=lambda _: (),
+    )
+    limits = (
+        {}
+        if per_dose_ml is None
+        else {"pump": ActuatorLimits(low=0.0, high=1.0, safe_state="off", per_dose_ml=per_dose_ml)}
+    )
+    rig = make_rig_spec(care={"pump": CareSpec(InventorySpec(500.0))}, limits=limits, variables=())
+    pump = instruments.states(read, rig, lambda *_: 0.0)["pump"]
+    assert (pump.left_ml, pump.dose_ml, pump.trial_ml) == (*left, 25.0)
+
+
+@pytest.mark.parametrize(
+    ("given_ml", "takes_ml", "spent"), [(29.0, 0.0, False), (30.0, 0.0, True), (20.0, 10.0, False), (25.0, 10.0, True)]
+)
+def test_a_pump_is_spent_once_less_is_left_of_its_cap_than_a_trial_may_take(given_ml, takes_ml, spent, golden):
+    """Nothing left is too little also for a pump that has given none of it: another one shares the cap."""
+    journal = SimpleNamespace(doses=SimpleNamespace(given_ml=lambda *_: given_ml, dearest_trial_ml=lambda _: takes_ml))
+    limits = {"pump": ActuatorLimits(low=0.0, high=10.0, safe_state="off", per_campaign_ml=30.0)}
+    known = instruments.limited(journal, make_rig_spec(limits=limits), {}, None, ())
+    assert bool(known) is spent
+    golden({name: state.spent for name, state in known.items()})
+
+
+@pytest.mark.parametrize(("others", "frozen"), [((1.0, 2.0), True), ((1.0, 1.0), False)])
+def test_a_sensor_is_frozen_only_if_another_one_moved_meanwhile(others, frozen):
+    """Where nothing moves at all, the process stands still."""
+    before, now = others
+    earlier = {n: MeasurementRow(1, n, 0, v, 0.0, 5, 0, Severity.NONE, "") for n, v in (("y", 3.0), ("a", before))}
+    assert (
+        instruments._is_frozen({"y": Measurement(3.0, 0.0, 5), "a": Measurement(now, 0.0, 5)}, "y", [earlier]) is frozen
+    )
 
 
 def test_beside_a_campaign_the_wall_clock_says_how_long_ago_something_was(monkeypatch):

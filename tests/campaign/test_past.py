@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign import safe_file
+from rigctl.campaign.closing import SLEPT
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s
 from rigctl.campaign.ledger import IdleLine
@@ -201,6 +202,7 @@ async def test_fault_84_a_trial_slept_through_fails_though_no_counter_tells(stag
     own = 900_000 * (TIMED in meters) + 50_000 * (FIXED in meters)  # 90 s of its own
     assert [row.cost for row in rows] == [own, own, own]
     assert {name: line.quantity for name, line in idle.items()} == ({"labour": 0.5} if TIMED in meters else {})
+    assert all(line.note.startswith(SLEPT) for line in idle.values())
     assert result.spent == 3 * own + 18_000_000 * (TIMED in meters)
 
 

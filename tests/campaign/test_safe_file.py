@@ -9,11 +9,13 @@ import pytest
 
 from rigctl.campaign import safe_file
 from rigctl.campaign.lock import Writer
-from rigctl.campaign.safe_file import Driven, SafeFile, go_safe, joined, until_confirmed
+from rigctl.campaign.safe_file import Driven, SafeFile, driven_by, go_safe, joined, until_confirmed
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
+from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.places import Seen
 from rigctl.rig.values import News, SafeReport
+from tests.campaign.fakes import make_rig_spec
 
 VALVE = Driven(
     "valve", "modbus", "modbus_tcp://127.0.0.1:1", {"address": 1, "enable": {"coil": 2}}, 0.2, "actuator", "off"
@@ -32,6 +34,14 @@ def test_what_is_written_is_read_again(tmp_path):
     assert safe_file.read(tmp_path) == word()
     assert [p.name for p in tmp_path.iterdir()] == ["safe.json"]
     assert (tmp_path / "safe.json").stat().st_mode & 0o077 == 0  # it says how the rig is reached
+
+
+def test_a_pump_is_stopped_as_what_doses_and_a_valve_is_let_go_as_what_is_set():
+    """They are made safe by other words."""
+    rig = make_rig_spec(limits=dict.fromkeys(("pump", "valve"), ActuatorLimits(low=0.0, high=1.0, safe_state="off")))
+    devices = {name: replace(rig.devices["pump"], name=name) for name in rig.limits}
+    kinds = {d.name: d.kind for d in driven_by(replace(rig, devices=devices))}
+    assert kinds == {"pump": "doser", "valve": "actuator"}
 
 
 def test_where_nothing_was_driven_there_is_no_word(tmp_path):

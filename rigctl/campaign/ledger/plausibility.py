@@ -296,14 +296,14 @@ def doubts(
     have cost.
     """
     suspects = [meter for meter in meters if meter.kind == "energy" and recent]
-    whys = {m.name: _switched(m, recent[-1][0]) or _twice(m, recent[-2:], past) for m in suspects}
+    whys = {m.name: _switched(m, recent[-1][0]) or _twice(m, recent, past) for m in suspects}
     return {name: why for name, why in whys.items() if why}
 
 
 def _switched(meter: MeterSpec, used: Consumption) -> str:
     """Say so if the counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
     before, after = used.ends(meter.name)
-    if before is None or after is None or not (before.valid and after.valid) or before.value <= 0 or after.value <= 0:
+    if before is None or after is None or not (before.valid and after.valid):
         return ""
     power = integral(meter, used)
     used_kwh = 0.0 if power is None else min(float(power.kwh), before.value / 10.0)
