@@ -6,9 +6,7 @@ import threading
 import pytest
 
 from rigctl.campaign.requests import Manual
-from rigctl.errors import RigctlError
-from tests.campaign.test_acts import ask, once, soon, watched
-from tests.campaign.test_hands import _when_paused
+from tests.campaign.test_acts import ask, paused_then, refusal, soon, watched
 
 
 async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, golden):
@@ -16,10 +14,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
     returns, refused = threading.Event(), []
 
     async def drive():
-        try:
-            await ask(stage, "manual", operation="set", device="valve", value=1.0)
-        except RigctlError as error:
-            refused.append(str(error))
+        refused.append(await refusal(stage, "manual", operation="set", device="valve", value=1.0))
 
     async def person():
         stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
@@ -31,12 +26,7 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
         await driving
         await ending
 
-    async def pause():
-        await ask(stage, "pause")
-
-    acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=3), fail={"measure": once(pause)})
-    await acting
+    await paused_then(stage, watched(max_trials=3), person)
     assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
     assert len(refused) == 1
     golden(refused[0])
@@ -63,20 +53,12 @@ async def test_nobody_resumes_what_another_begins_to_drive_meanwhile(stage, gold
 
     async def person():
         await ask(stage, "manual", operation="set", device="valve", value=1.0)
-        try:
-            await ask(stage, "resume")
-        except RigctlError as error:
-            refused.append(str(error))
+        refused.append(await refusal(stage, "resume"))
         over.set()
         await dosing[0]
         await ask(stage, "stop")
 
-    async def pause():
-        await ask(stage, "pause")
-
-    acting = asyncio.create_task(_when_paused(stage, person))
-    result = await stage.run(watched(max_trials=2), fail={"measure": once(pause), "safe": meanwhile})
-    await acting
+    result = await paused_then(stage, watched(max_trials=2), person, fail={"safe": meanwhile})
     golden(refused)
     assert result.trials == 1
 
@@ -105,10 +87,5 @@ async def test_who_still_doses_has_not_forgotten_anything(stage, monkeypatch):
         await soon(lambda: not stage.rig.driven)
         await ask(stage, "stop")
 
-    async def pause():
-        await ask(stage, "pause")
-
-    acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=2), fail={"measure": once(pause)})
-    await acting
+    await paused_then(stage, watched(max_trials=2), person)
     assert [alarm.source for alarm in stage.alarms()] == ["manual"]

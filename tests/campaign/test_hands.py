@@ -1,18 +1,19 @@
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 
 from rigctl.campaign.acts import OutOfService
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.errors import DeviceFault, RigctlError
+from rigctl.errors import DeviceFault
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Identity
 from rigctl.rig.spec import InterlockSpec, OutcomeSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision, rows
-from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
+from tests.campaign.test_acts import ask, asks, once, once_paused, paused_then, phases, refusal, soon, watched
 from tests.page.conftest import page_beside
 
 WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
@@ -40,18 +41,12 @@ async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(s
     The campaign was to do one trial, and does it: nothing was done in what was cancelled.
     """
 
-    async def pause():
-        await ask(stage, "pause", who="anna", why="tea")
-
-    async def resume():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+    async def look():
         assert stage.world.count("control") == 0
-        await ask(stage, "resume")
 
-    resuming = asyncio.create_task(resume())
     spec = watched(max_trials=1)
-    await stage.run(spec, fail={"meters": once(pause)})
-    await resuming
+    async with once_paused(stage, look, asks(stage, "resume")):
+        await stage.run(spec, fail={"meters": once(asks(stage, "pause", who="anna", why="tea"))})
     queued, after = stage.trials()
     assert (queued.state, queued.cost) == (State.ABANDONED, 0)
     golden(queued.because)
@@ -72,14 +67,8 @@ async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(sta
         journal.people.act("resume", "anna")
     journal.close()
 
-    async def person_acts():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
-        await ask(stage, "resume")
-
-    acting = None if resumed else asyncio.create_task(person_acts())
-    await stage.run(spec)
-    if acting is not None:
-        await acting
+    async with nullcontext() if resumed else once_paused(stage, asks(stage, "resume")):
+        await stage.run(spec)
     first, second = stage.trials()
     golden(first.because)
     assert (first.state, first.cost) == (State.ABANDONED, 0)
@@ -96,16 +85,12 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
         await ask(stage, "pause", who="anna", why="a leak", now=True)
         await asyncio.Event().wait()
 
-    async def person_acts():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+    async def look():
         seen["controls"] = stage.world.count("control")
-        seen["measured"] = stage.rig.calls.count("meters")
-        await ask(stage, "resume")
 
-    acting = asyncio.create_task(person_acts())
     spec = watched(max_trials=2)
-    result = await stage.run(spec, fail={"measure": once(pause)})
-    await acting
+    async with once_paused(stage, look, asks(stage, "resume")):
+        result = await stage.run(spec, fail={"measure": once(pause)})
     assert (result.trials, seen["controls"]) == (2, 1)
     broken, after = stage.trials()
     acts = [(act.verb, act.argument, act.who) for act in stage.acts()]
@@ -114,10 +99,7 @@ async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage, golden):
     assert broken.cost > 0
     assert after.state is State.RECORDED
     assert acts == [("pause", "now", "anna"), ("resume", "", acts[1][2])]
-    assert journalled(stage, spec) == [
-        (State.ABANDONED, "a", ()),
-        (State.RECORDED, "b", ()),
-    ]
+    assert journalled(stage, spec) == [(State.ABANDONED, "a", ()), (State.RECORDED, "b", ())]
 
 
 # out of service ----------------------------------------------------------------------------------------
@@ -131,30 +113,18 @@ async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service
         told = await ask(stage, "out-of-service", device="pump", who="anna", why="new head")
         golden(told["outcome"])
 
-    async def back():
-        await ask(stage, "in-service", device="pump", who="anna")
-
-    controls = []
+    back, controls = asks(stage, "in-service", device="pump", who="anna"), []
 
     def at_control():
         controls.append(stage.rig.hands.aside)
-        acts = {1: out, 3: back}
-        return acts.get(len(controls), nothing)()
-
-    async def nothing():
-        pass
+        act = {1: out, 3: back}.get(len(controls))
+        return act and act()
 
     spec = make_spec(rig=make_rig_spec(watch=WATCH), max_trials=5)
     await stage.run(spec, fail={"measure": at_control})
     assert controls == [frozenset(), frozenset({"pump"}), frozenset({"pump"}), frozenset(), frozenset()]
     played = journalled(stage, spec)
-    assert [(control_set, again) for _, control_set, again in played] == [
-        ("a", ()),
-        ("b", ()),
-        ("b", ()),
-        ("a", ()),
-        ("b", ()),
-    ]
+    assert [(names, again) for _, names, again in played] == [(names, ()) for names in ("a", "b", "b", "a", "b")]
     knew = [row.unavailable for row in stage.trials()]
     acts = [(act.verb, act.argument, act.who, act.why) for act in stage.acts()]
     why = "pump is out of service, by anna: new head"
@@ -210,10 +180,7 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
     async def exchanged():
         await ask(stage, "out-of-service", device="pump")
         stage.rig.found["pump"] = Identity("fake", serial="another")
-        try:
-            await ask(stage, "in-service", device="pump")
-        except RigctlError as error:
-            refused.append(str(error))
+        refused.append(await refusal(stage, "in-service", device="pump"))
 
     await stage.run(
         watched(max_trials=1), fail={"measure": once(exchanged)}, found={"pump": Identity("fake", serial="1")}
@@ -243,9 +210,8 @@ async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage, go
             answer = await ask(stage, "manual", who="anna", **arguments)
             said.append(answer["outcome"])
         said.append((await ask(stage, "status"))["by_hand"])
-        await ask(stage, "resume")
 
-    result = await paused_then(stage, watched(max_trials=2), person)
+    result = await paused_then(stage, watched(max_trials=2), person, asks(stage, "resume"))
     assert said[0] == "4.5 mM"
     golden(said[1])
     golden(said[2:5])
@@ -264,11 +230,8 @@ async def test_nothing_is_done_by_hand_while_trials_run(stage, golden):
     refused = []
 
     async def by_hand():
-        for arguments in ({"operation": "set", "device": "valve", "value": 1.0}, {"operation": "fly", "device": "x"}):
-            try:
-                await ask(stage, "manual", **arguments)
-            except RigctlError as error:
-                refused.append(str(error))
+        wishes = {"operation": "set", "device": "valve", "value": 1.0}, {"operation": "fly", "device": "x"}
+        refused.extend([await refusal(stage, "manual", **wish) for wish in wishes])
 
     await stage.run(watched(max_trials=1), fail={"measure": once(by_hand)})
     assert "`rigctl pause`" in refused[0]
@@ -284,14 +247,10 @@ async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage,
     async def person():
         stage.rig.hands.fail["apply"] = DeviceFault("the valve sticks")
         before = stage.rig.calls.count("safe")
-        try:
-            await ask(stage, "manual", operation="set", device="valve", value=1.0)
-        except RigctlError as error:
-            refused.append(str(error))
+        refused.append(await refusal(stage, "manual", operation="set", device="valve", value=1.0))
         assert stage.rig.calls.count("safe") == before + 1
-        await ask(stage, "stop")
 
-    await paused_then(stage, watched(max_trials=3), person)
+    await paused_then(stage, watched(max_trials=3), person, asks(stage, "stop"))
     golden(refused)
     acts = [act.outcome for act in stage.acts() if act.verb == "manual"]
     golden(acts)
@@ -305,9 +264,8 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
         stage_limit = await ask(stage, "manual", operation="set", device="valve", value=1.0)
         assert stage_limit["device"] == "valve"
         await soon(lambda: not stage.rig.driven)
-        await ask(stage, "stop")
 
-    await paused_then(stage, watched(max_trials=3), person)
+    await paused_then(stage, watched(max_trials=3), person, asks(stage, "stop"))
     assert [a.source for a in stage.alarms()] == ["manual"]
     last = [act for act in stage.acts() if act.verb == "manual"][-1]
     assert (last.who, last.argument) == ("rigctl", "valve")
@@ -325,23 +283,10 @@ async def test_the_watch_looks_on_while_a_person_drives(stage, golden):
         await ask(stage, "manual", operation="set", device="valve", value=1.0)
         reads[0] = 0.5
         await soon(lambda: not stage.rig.driven)
-        try:
-            await ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)
-        except RigctlError as error:
-            refused.append(str(error))
+        refused.append(await refusal(stage, "manual", operation="dose", device="pump", volume_ml=1.0))
         assert (await ask(stage, "manual", operation="read", device="pump"))["outcome"] == "4.5 mM"
-        await ask(stage, "stop")
 
-    async def pause():
-        await ask(stage, "pause")
-
-    acting = asyncio.create_task(_when_paused(stage, person))
-    await stage.run(watched(max_trials=3, interlocks=(acid,)), shows=glance, fail={"measure": once(pause)})
-    await acting
+    spec = watched(max_trials=3, interlocks=(acid,))
+    await paused_then(stage, spec, person, asks(stage, "stop"), shows=glance)
     golden(refused[0])
     assert ("dose", "pump", 1.0) not in stage.rig.hands.done
-
-
-async def _when_paused(stage, act):
-    await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
-    await act()

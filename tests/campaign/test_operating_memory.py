@@ -1,6 +1,5 @@
 """What production keeps from one batch to the next, and hands on to a campaign: nothing that is not its own."""
 
-import asyncio
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +12,7 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.operating.playing import Drift, Memory, kept, remembered
-from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_acts import ask, asks, once_paused
 from tests.campaign.test_operating import TRIALS, campaign, produced, sound
 from tests.rig.fakes import Heard
 
@@ -59,13 +58,8 @@ async def test_a_batch_that_was_cancelled_is_none_of_those_asked_for(stage):
         if stage.rig.calls.count("meters") == 2:
             await ask(stage, "pause")
 
-    async def resume():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
-        await ask(stage, "resume")
-
-    resuming = asyncio.create_task(resume())
-    result = await stage.run(produced(campaign(), 2), fail={"meters": pause})
-    await resuming
+    async with once_paused(stage, asks(stage, "resume")):
+        result = await stage.run(produced(campaign(), 2), fail={"meters": pause})
     states = [row.state for row in stage.trials()[TRIALS:]]
     assert states == [State.ABANDONED, State.RECORDED, State.RECORDED]
     assert (result.ending, result.reason[:6]) == ("trials", "2 of 2")
