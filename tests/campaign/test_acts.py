@@ -190,13 +190,6 @@ async def test_a_pause_while_a_decision_is_made_leaves_nothing_queued(stage):
     assert (result.trials, row.state) == (1, State.RECORDED)
 
 
-@pytest.mark.slow
-async def test_safe_ends_a_paused_campaign(stage):
-    """Who waits for nothing is not kept waiting."""
-    result = await paused_then(stage, watched(max_trials=3), asks(stage, "safe"))
-    assert (result.ending, result.safe.ok) == ("abandoned", True)
-
-
 async def test_a_trip_ends_a_paused_campaign(stage):
     """A pause waits out no trip."""
     trips = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "trip")

@@ -36,17 +36,6 @@ def patient(stage):
     return stage
 
 
-CHANGES = {"gone": (NIGHT, AT_ONCE), "new": (AT_ONCE, NIGHT), "how": (NIGHT, BY_HAND)}
-
-
-@pytest.mark.parametrize(("was", "is_"), CHANGES.values(), ids=CHANGES)
-async def test_when_an_outcome_is_read_is_no_other_in_one_campaign(patient, was, is_, golden):
-    """At once or an hour later are two things, and nobody would read what is still awaited: refused."""
-    await patient.run(spec_with(was, max_trials=1))
-    with golden.raises(UsageError):
-        await patient.run(spec_with(is_, max_trials=2))
-
-
 @pytest.mark.slow
 async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(patient, golden):
     """Trials go on with both; what comes then is one more correction, and every decision comes out again."""
@@ -105,21 +94,6 @@ async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_h
     assert sound(patient, spec)[0][0].state is State.AWAITING
     await patient.run(spec, found={"pump": pump})
     assert sound(patient, spec)[0][0].state is State.RECORDED
-
-
-@pytest.mark.slow
-async def test_two_that_are_due_at_once_are_read_once_each_and_told_apart(patient, golden):
-    """Ninety seconds apart, looked for when both are due: neither is late, so each is read, the first one first."""
-    spec = spec_with(NIGHT, max_trials=2)
-    await patient.run(spec)
-    patient.world.do("time", s=3600.0)
-    await patient.run(spec)
-    rows, _, _ = sound(patient, spec)
-    assert [row.state for row in rows] == [State.RECORDED] * 2
-    assert len({row.came.why for row in rows}) == 1
-    golden(rows[0].came.why)
-    assert patient.rig.calls.count("measure late") == 2
-    assert rows[0].outcome == rows[1].outcome
 
 
 @pytest.mark.slow

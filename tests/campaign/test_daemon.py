@@ -13,7 +13,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
-from rigctl.rig.clocks import RealClock, boot_id
+from rigctl.rig.clocks import RealClock
 from rigctl.signals import Signals
 from tests.campaign.fakes import make_spec
 
@@ -53,34 +53,6 @@ async def test_fault_29_a_signal_in_mid_trial_abandons_it_safe_and_charged(stage
     with stage.journal() as journal:
         assert [r.state for r in journal.trials()] == [State.ABANDONED, State.RECORDED]
         assert all(t.agrees for t in replay(journal, spec))
-
-
-async def test_fault_29_a_dose_in_flight_is_settled_not_repeated(stage):
-    """SIGTERM between sending a dose and hearing of its end: settled from the pump's counter."""
-    fired = []
-
-    def at(what):
-        if what == "after dose" and not fired:
-            fired.append(what)
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    stage.world.at = at
-    result = await stage.run(make_spec(max_trials=2))
-    assert result.ending == "abandoned"
-    with stage.journal() as journal:
-        assert [d.state for d in journal.doses.rows()] == ["DONE"]
-    assert stage.world.count("dose") == 1
-
-
-@pytest.mark.slow
-async def test_a_proposal_that_moved_nothing_survives_a_signal(stage):
-    """SIGTERM before the trial is armed leaves it PROPOSED; the next start carries out the same proposal."""
-    await stage.run(make_spec(max_trials=1), fail={"meters": signalling(signal.SIGTERM)})
-    before = stage.trial(1)
-    assert (before.state, before.cost) == (State.PROPOSED, 0)
-    await stage.run(make_spec(max_trials=1))
-    after = stage.trial(1)
-    assert (after.state, after.proposal, after.policy_state) == (State.RECORDED, before.proposal, before.policy_state)
 
 
 async def test_a_signal_during_the_start_ends_it_safe(stage):
@@ -165,32 +137,11 @@ async def test_status_says_what_is_going_on(stage):
     assert second["trial"]["doses"] == {}
 
 
-@pytest.mark.slow
-async def test_status_says_how_late_the_watch_looked(stage):
-    """The last time, at worst and how often, for those who collect numbers."""
-    watch = {}
-
-    async def until_it_has_looked():
-        while "age_s" not in watch:
-            watch.update((await ask(stage, "status"))["watch"])
-
-    await asyncio.wait_for(stage.run(make_spec(max_trials=1), fail={"measure": until_it_has_looked}), 60.0)
-    assert {"looks", "late_p99_s", "late_s", "worst_late_s", "age_s"} <= set(watch)
-
-
 async def test_stop_finishes_the_trial_under_way(stage):
     """The trial in which `stop` is asked is recorded; no other starts."""
     result = await stage.run(make_spec(max_trials=9), fail={"measure": asking(stage, "stop", [])})
     assert (result.ending, result.trials) == ("stopped", 1)
     assert [row.state for row in stage.trials()] == [State.RECORDED]
-
-
-async def test_safe_abandons_at_once(stage):
-    """`safe` in mid-trial: abandoned, charged, everything safe."""
-    result = await stage.run(make_spec(max_trials=9), fail={"measure": asking(stage, "safe", [])})
-    assert (result.ending, result.trials) == ("abandoned", 1)
-    assert stage.rig.calls[stage.rig.calls.index("measure") + 1] in ("safe", "meters")
-    assert stage.trial(1).state in (State.ABANDONED, State.RECORDED)
 
 
 async def test_the_socket_belongs_to_the_user_alone(stage):
@@ -281,17 +232,6 @@ async def test_another_configuration_is_refused_before_anything_is_opened(stage)
     assert stage.rig.calls == ["close"]
 
 
-@pytest.mark.slow
-async def test_a_raised_budget_lets_a_spent_campaign_go_on(stage):
-    """The same campaign with more money continues with the next trial."""
-    first = await stage.run(make_spec(budget=1, max_trials=None))
-    again = await stage.run(make_spec(budget=2, max_trials=None))
-    assert (first.ending, again.ending) == ("budget", "budget")
-    assert again.trials > first.trials
-    with stage.journal() as journal:
-        assert [t.differences for t in replay(journal, make_spec(budget=2))] == [()] * again.trials
-
-
 # Tick -----------------------------------------------------------------------------------------------------------------
 
 
@@ -334,25 +274,6 @@ async def test_a_tick_that_fails_ends_the_campaign_safe(stage, monkeypatch):
     with pytest.raises(RuntimeError, match="tick"):
         await stage.run(make_spec(), fail={"measure": lambda: asyncio.Event().wait()})
     assert stage.rig.calls[-2:] == ["safe", "close"]
-
-
-# Clock --------------------------------------------------------------------------------------------------------------
-
-
-async def test_rig_time_runs_faster_by_the_factor():
-    """Resting an hour of rig time at 1e6 takes milliseconds, and the clock shows it."""
-    clock = RealClock(speedup=1e6)
-    before = clock.now_s()
-    await clock.rest(3600.0)
-    clock.sleep(3600.0)
-    assert clock.now_s() - before >= 7200.0
-    with pytest.raises(ValueError, match="speedup"):
-        RealClock(0.0)
-
-
-def test_the_boot_has_one_name():
-    """Two processes of one boot agree on it."""
-    assert boot_id() == boot_id() != ""
 
 
 async def test_a_signal_that_came_before_a_first_campaign_begins_ends_it(stage):

@@ -4,12 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.codec import to_json
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
-from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 from rigctl.rig.spec import OutcomeSpec
 from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec
@@ -26,11 +23,6 @@ def make_two(names=("yield", "ash"), **changes):
     return make_spec(rig=make_rig_spec(outcomes=(*make_rig_spec().outcomes, *wiring)), problem=problem, **changes)
 
 
-def make_weighing(**changes):
-    """The same, decided by a policy that weighs all of them."""
-    return make_two(policy=CaMobo(("a", "b")), policy_name="ca-mobo", **changes)
-
-
 async def test_every_outcome_reaches_the_policy(stage):
     """The journal gives them back in the order they are declared in, beside the variables, not among them."""
     await stage.run(make_two(), further=FURTHER)
@@ -44,18 +36,6 @@ async def test_every_outcome_reaches_the_policy(stage):
         assert set(row.measured) == {"a", "b"}
         assert dict(row.further) == {"yield": 10.0 - a, "ash": b}
         assert (seen.y, seen.further) == (a * (1 - b**2), (10.0 - a, b))
-
-
-@pytest.mark.slow
-async def test_decisions_by_several_outcomes_come_out_the_same(stage):
-    """A policy that models all of them is replayed from the journal bit for bit, across a restart."""
-    await stage.run(make_weighing(max_trials=4), further=FURTHER)
-    spec = make_weighing(max_trials=7)
-    await stage.run(spec, further=FURTHER)
-    with stage.journal() as journal:
-        assert [t.differences for t in replay(journal, spec)] == [()] * 7
-        assert [row.origin for row in journal.trials()] == ["policy"] * 7
-        assert journal.trials()[-1].proposal.phase == "trade-off"
 
 
 @pytest.mark.parametrize("unread", ["y", "ash"])
@@ -87,21 +67,3 @@ async def test_other_outcomes_are_another_experiment(stage):
     for other in (make_spec(), make_two(("yield",)), replace(spec, problem=replace(spec.problem, further=turned))):
         with pytest.raises(UsageError, match="further_outcomes"):
             await stage.run(other, further=FURTHER)
-
-
-@pytest.mark.slow
-async def test_a_journal_from_before_goes_on(stage):
-    """One whose identity says nothing of further outcomes opens; its trials simply have none."""
-    spec = make_spec(max_trials=1)
-    await stage.run(spec)
-    with stage.journal() as journal:
-        identity = dict(journal.campaign().identity)
-    assert identity.pop("further_outcomes") == "[]"
-    import sqlite3
-
-    with sqlite3.connect(stage.state / "journal.sqlite") as file:
-        file.execute("UPDATE campaign SET identity = ?", (to_json(identity),))
-    file.close()
-    await stage.run(make_spec(max_trials=2))
-    with stage.journal() as journal:
-        assert [o.further for o in journal.history(make_space()).observations] == [(), ()]

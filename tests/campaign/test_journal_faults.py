@@ -6,7 +6,6 @@ from contextlib import closing, contextmanager
 
 import pytest
 
-from rigctl.campaign import obstacles, safe_file
 from rigctl.campaign.journal import Journal, JournalThread, database, open_reader
 from rigctl.campaign.journal.database import open_for_writing
 from rigctl.campaign.journal.rows import VERSION
@@ -167,29 +166,6 @@ def test_fault_73_another_programs_lock_is_an_error_of_its_own(tmp_path):
     assert journal.read.trials() == ()
     journal.propose(make_decision(1))
     journal.close()
-
-
-@pytest.mark.slow
-async def test_fault_73_the_campaign_goes_safe_waits_and_goes_on(stage, monkeypatch):
-    """The lock is held from the middle of a trial on: everything safe, no trial fails, and it ends as it should."""
-    monkeypatch.setattr(obstacles, "RETRY_UNWRITABLE_S", 0.0)
-    monkeypatch.setattr(safe_file, "FIRST_RETRY_S", 0.0)
-    held, seen = [], []
-
-    def hold():
-        if not held:
-            held.append(locked(stage.state / "journal.sqlite"))
-            held[0].__enter__()
-
-    def look():
-        if held and not seen:
-            seen.append(stage.world.count("control"))
-            held[0].__exit__(None, None, None)
-
-    result = await stage.run(make_spec(max_trials=3), journal=hasty, fail={"measure": hold, "safe": look})
-    assert (result.ending, result.trials, seen) == ("trials", 3, [1])
-    assert [row.state for row in stage.trials()] == [State.ABANDONED, State.RECORDED, State.RECORDED]
-    assert [a.state for a in stage.alarms() if a.source == "journal"] == ["stands", "over"]
 
 
 def test_fault_74_the_age_of_the_oldest_call_is_known(tmp_path):

@@ -19,7 +19,6 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decider import ProcessDecider
 from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.replay import replay
-from rigctl.campaign.trial import State
 from rigctl.config.load import load
 from rigctl.core.experiment.history import History, Look, Observation, end_of
 from rigctl.core.experiment.money import to_micros
@@ -362,24 +361,3 @@ def test_a_killed_controller_leaves_no_process_behind(tmp_path):
         assert process.is_running()
         parent.kill()
     wait_until(lambda: over(process), "the end of the process that decides", LONG_S)
-
-
-@pytest.mark.system
-@pytest.mark.parametrize(("kind", "limit_s"), [("holds", 0.5), ("segfaults", 30.0)])
-async def test_fault_60_a_campaign_goes_on_with_what_worked_last(stage, decider, kind, limit_s):
-    """A policy gone silent: its last good proposal is played again, an alarm says where it stood, replay agrees."""
-    spec = make_spec(policy=Bad(kind=kind, after=2), max_trials=5, decision_limit_s=limit_s)
-    result = await stage.run(spec, decider=decider)
-    assert result.trials == 5
-    with stage.journal() as journal:
-        rows = journal.trials()
-        agreed = [trial.differences for trial in replay(journal, spec)]
-    assert [row.origin for row in rows] == ["policy"] * 2 + ["timed-out"] * 3
-    assert {row.state for row in rows} == {State.RECORDED}
-    assert {(row.control_set, row.proposal.setting) for row in rows[2:]} == {
-        (rows[1].control_set, rows[1].proposal.setting)
-    }
-    assert agreed == [()] * 5
-    alarms = [a for a in stage.alarms() if "playing its last good proposal again instead" in a.message]
-    assert len(alarms) == 3
-    assert all(f"in {kind}" in a.detail for a in alarms)

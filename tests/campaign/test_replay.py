@@ -1,4 +1,3 @@
-import json
 import sqlite3
 from dataclasses import dataclass, replace
 from importlib import metadata
@@ -6,15 +5,12 @@ from importlib import metadata
 import pytest
 
 from rigctl import provenance
-from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.core.experiment.problem import ReferenceTrials
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent, TenLines, ThreadDecider, make_spec
-from tests.campaign.records import make_decision
 
 
 @dataclass(frozen=True)
@@ -132,21 +128,6 @@ async def test_a_stopping_rule_that_fires_only_now_is_noticed(stage):
     await stage.run(make_spec(max_trials=3))
     answer = "now finds that the policy's stopping rule fires: no trial is worth 0.5"
     assert replayed(stage, make_spec(policy=SoonContent())) == {1: (), 2: (), 3: (answer,)}
-
-
-@pytest.mark.slow
-async def test_trials_done_by_hand_are_history_without_a_decision(stage):
-    """An ingested trial has nothing to recompute, and is known to the decisions after it."""
-    spec = make_spec(max_trials=1)
-    await stage.run(spec)
-    journal = Journal(stage.state, stage.clock(), "boot-1")
-    by_hand = make_decision(2, ("a", "b"), origin="manual", proposal=None, policy_state=None, history_length=1)
-    journal.ingest([ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000)], ("y",))
-    journal.close()
-    await stage.run(make_spec(max_trials=3))
-    assert replayed(stage, spec) == {1: (), 2: (), 3: ()}
-    assert stage.trial(3).policy_state["best"] == 99.0
-    assert json.dumps(stage.trial(2).policy_state) == "null"
 
 
 async def test_another_history_is_noticed(stage, golden):

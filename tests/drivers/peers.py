@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import serial
+from modbus_tk import defines, modbus_rtu
 from pyModbusTCP.server import ModbusServer
 
 from rigctl.rig.protocols import Deadline, Hurry
@@ -196,6 +198,25 @@ def unwarned(server: Any) -> Any:
     """
     server._go.isSet = server._go.is_set
     return server
+
+
+@contextmanager
+def foreign_slave(*blocks: str, baud: int = 115200, echo: bool = False) -> Iterator[tuple[PtyPair, Any]]:
+    """modbus_tk's RTU slave, unit 4: the wire it is on, of which another may have the second port, and itself."""
+    kinds = {"input": defines.ANALOG_INPUTS, "holding": defines.HOLDING_REGISTERS, "coils": defines.COILS}
+    wire = PtyPair(echo=echo)
+    port = serial.Serial(wire.paths[0], baudrate=baud, timeout=0.05)
+    server = unwarned(modbus_rtu.RtuServer(port))
+    slave = server.add_slave(4)
+    for name in blocks:
+        slave.add_block(name, kinds[name], 0, 40)
+    server.start()
+    try:
+        yield wire, slave
+    finally:
+        server.stop()
+        port.close()
+        wire.close()
 
 
 def cut_lines(end: bytes) -> Cut:

@@ -233,18 +233,12 @@ def test_113_a_circuit_in_uart_mode_acknowledges_nothing(device, bus, golden):
         device.identify(soon())
 
 
+@pytest.mark.parametrize("hangs", [False, True], ids=["never ready", "the bus hangs"])
 @pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "stop"])
-def test_114_never_ready_ends_with_the_deadline(device, circuit, call):
-    """254 for ever is silence."""
-    circuit.busy = True
-    with pytest.raises(DeviceTimeout):
-        getattr(device, call)(Deadline.after(0.1))
-
-
-@pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "stop"])
-def test_114_a_bus_that_hangs_ends_with_the_deadline(device, bus, call):
-    """The kernel gives up after 0.1 s; nothing is taken for a value."""
-    bus.error = errno.ETIMEDOUT
+def test_114_what_never_answers_ends_with_the_deadline(device, circuit, bus, call, hangs):
+    """254 for ever is silence; of a bus that hangs the kernel says so after 0.1 s. Nothing is taken for a value."""
+    circuit.busy = not hangs
+    bus.error = errno.ETIMEDOUT if hangs else 0
     with pytest.raises(DeviceTimeout):
         getattr(device, call)(Deadline.after(0.1))
 

@@ -5,7 +5,7 @@ import pytest
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import PtyPair, PtyPeer, cut_rtu, dribbled, exception, patient, soon, unwarned
+from tests.drivers.peers import PtyPeer, cut_rtu, dribbled, exception, foreign_slave, patient, soon
 
 
 @pytest.fixture
@@ -121,18 +121,8 @@ def test_77_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit, golden):
 
 def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line, clock):
     """modbus_tk's RTU slave behind an echoing wire passes every check; cut off, it confirms nothing."""
-    import serial
-    from modbus_tk import defines, modbus_rtu
-
-    wire = PtyPair(echo=True)
-    port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    server = unwarned(modbus_rtu.RtuServer(port))
-    slave = server.add_slave(4)
-    slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
-    slave.add_block("coils", defines.COILS, 0, 16)
-    server.start()
-    url = f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.1"
-    try:
+    with foreign_slave("holding", "coils", echo=True) as (wire, slave):
+        url = f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.1"
         valve = {"address": 4, "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
         report = check_driver(ModbusRegisterDriver, valve, url, clock, setpoint=31.5)
         assert report.abilities == ("Actuator",)
@@ -140,7 +130,3 @@ def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line,
         with pytest.raises((DeviceTimeout, GarbledReply)):  # two echoes at once, where the echo took its time
             line(url).write_coils(4, 3, [True], soon())
         assert slave.get_values("coils", 3, 1) == (0,)
-    finally:
-        server.stop()
-        port.close()
-        wire.close()

@@ -1,12 +1,13 @@
 """RTU frames over TCP, as serial device servers pass them on."""
 
 import pytest
+import serial
 
 from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import HangUp, PtyPair, TcpPeer, cut_rtu, dribbled, flipped, from_unit, late, patient, unwarned
+from tests.drivers.peers import HangUp, TcpPeer, cut_rtu, dribbled, flipped, foreign_slave, from_unit, late, patient
 
 
 @pytest.fixture
@@ -65,30 +66,18 @@ def test_a_connection_that_breaks_is_opened_again(peer, line, unit, golden):
 @pytest.mark.slow
 def test_the_driver_conforms_to_a_foreign_slave_behind_a_device_server(peer, clock):
     """modbus_tk's RTU slave, its serial line passed on over TCP, passes every check of the driver."""
-    import serial
-    from modbus_tk import defines, modbus_rtu
+    with (
+        foreign_slave("holding", "coils") as (wire, slave),
+        serial.Serial(wire.paths[1], baudrate=115200, timeout=0.3) as side,
+    ):
 
-    wire = PtyPair()
-    port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    slaves = unwarned(modbus_rtu.RtuServer(port))
-    slave = slaves.add_slave(4)
-    slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
-    slave.add_block("coils", defines.COILS, 0, 16)
-    slaves.start()
-    try:
-        with serial.Serial(wire.paths[1], baudrate=115200, timeout=0.3) as side:
+        def pass_on(request):
+            side.reset_input_buffer()
+            side.write(request)
+            return [side.read_until(b"no end", 256)]
 
-            def pass_on(request):
-                side.reset_input_buffer()
-                side.write(request)
-                return [side.read_until(b"no end", 256)]
-
-            url = f"rtu_tcp://127.0.0.1:{peer(TcpPeer, cut_rtu, pass_on).port}?quiet=0.4"
-            valve = {"address": 4, "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
-            report = check_driver(ModbusRegisterDriver, valve, url, clock, setpoint=31.5)
-            assert report.abilities == ("Actuator",)
-            assert slave.get_values("holding", 20, 2) == (0, 0x41FC)
-    finally:
-        slaves.stop()
-        port.close()
-        wire.close()
+        url = f"rtu_tcp://127.0.0.1:{peer(TcpPeer, cut_rtu, pass_on).port}?quiet=0.4"
+        valve = {"address": 4, "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
+        report = check_driver(ModbusRegisterDriver, valve, url, clock, setpoint=31.5)
+        assert report.abilities == ("Actuator",)
+        assert slave.get_values("holding", 20, 2) == (0, 0x41FC)

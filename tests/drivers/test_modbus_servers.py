@@ -6,7 +6,7 @@ from rigctl.errors import DeviceFault
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import PtyPair, unwarned
+from tests.drivers.peers import foreign_slave
 
 # 123.456 as IEEE 754 single is 42F6E979; one register pair per word order.
 WORDS = {0: (0x42F6, 0xE979), 2: (0xF642, 0x79E9), 4: (0xE979, 0x42F6), 6: (0x79E9, 0xF642)}
@@ -36,23 +36,10 @@ def tcp_url():
 @pytest.fixture(scope="module")
 def rtu_url():
     """A modbus_tk RTU slave, unit 4, on a pseudo-terminal, with the same words."""
-    import serial
-    from modbus_tk import defines, modbus_rtu
-
-    wire = PtyPair()
-    port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    server = unwarned(modbus_rtu.RtuServer(port))
-    slave = server.add_slave(4)
-    slave.add_block("input", defines.ANALOG_INPUTS, 0, 8)
-    slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
-    slave.add_block("coils", defines.COILS, 0, 16)
-    for at, pair in WORDS.items():
-        slave.set_values("input", at, list(pair))
-    server.start()
-    yield f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.4"
-    server.stop()
-    port.close()
-    wire.close()
+    with foreign_slave("input", "holding", "coils") as (wire, slave):
+        for at, pair in WORDS.items():
+            slave.set_values("input", at, list(pair))
+        yield f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.4"
 
 
 @pytest.fixture(params=["tcp", "rtu"])

@@ -13,7 +13,7 @@ from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.searching import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.i2c_parts import Adc, Bus, Circuit, sensor
-from tests.drivers.peers import ModbusUnit, PtyPair, PtyPeer, TcpPeer, crc16, cut_lines, cut_mbap, cut_rtu, unwarned
+from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, crc16, cut_lines, cut_mbap, cut_rtu, foreign_slave
 
 UNITS = tuple(range(1, 5))
 READS = {1, 2, 3, 4, 0x2B}
@@ -175,23 +175,10 @@ def test_an_energy_meter_is_told_by_its_code(seen, peer, code, driver):
 def test_a_foreign_rtu_server_is_found_at_its_address(seen, monkeypatch):
     """modbus_tk's slave number 4, the only one of its line."""
     monkeypatch.setattr(searching, "UNIT_S", 1.0)  # its thread may be kept waiting
-    import serial
-    from modbus_tk import defines, modbus_rtu
-
-    wire = PtyPair()
-    port = serial.Serial(wire.paths[0], baudrate=9600, timeout=0.05)
-    server = unwarned(modbus_rtu.RtuServer(port))
-    slave = server.add_slave(4)
-    slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 10)
-    slave.set_values("holding", 0, [0x42F6, 0xE979, 17])
-    server.start()
-    try:
+    with foreign_slave("holding", baud=9600) as (wire, slave):
+        slave.set_values("holding", 0, [0x42F6, 0xE979, 17])
         found = seen(f"modbus_rtu://{wire.paths[1]}?baud=9600")
         assert slave.get_values("holding", 0, 10) == (0x42F6, 0xE979, 17, *[0] * 7)
-    finally:
-        server.stop()
-        port.close()
-        wire.close()
     assert [one.options for one in found.found] == [{"address": 4}]
     assert [options["read"]["at"] for options, _ in found.found[0].channels] == [0, 2]
 
