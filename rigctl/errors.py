@@ -162,6 +162,9 @@ class Ambiguous(ConfigError):
 class PolicyError(RigctlError):
     """A policy cannot decide, or proposed what it may not."""
 
+    awaited: int | None = None
+    """Outcomes that are still to come, where there is none to recommend by; None: it is about anything else."""
+
 
 class NoAnswer(PolicyError):
     """A policy was asked and gave no answer: it was late, or its process ended."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ from rigctl.codec import fields_of
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.assemble import loaded_here, own_journal, rig_factory
-from rigctl.console.output import write
+from rigctl.console.output import asked, at_a_terminal
 from rigctl.console.safe import left_safe
 from rigctl.core.experiment.policy import Policy
 from rigctl.core.experiment.problem import Problem
@@ -68,7 +68,7 @@ def by_hand(place: CampaignPlace, asked: HandOperation) -> Iterator[Mapping[str,
         yield _done(place, asked)
         return
     pump = asked.device
-    if asked.measured_ml is None and not sys.stdin.isatty():  # before the dose, which would be for nothing
+    if asked.measured_ml is None and not at_a_terminal():  # before the dose, which would be for nothing
         allowed = "must be what was measured, e.g. 9.6 mL"
         raise UsageError(Flaw("--measured is missing", allowed, where=f"device calibrate {pump}"))
     yield _done(place, Dose(device=pump, volume_ml=asked.volume_ml, why=asked.why))
@@ -86,14 +86,9 @@ def _done(place: CampaignPlace, asked: HandOperation) -> Mapping[str, Any]:
 
 def _asked(pump: str) -> float:
     """Return the measured dose; ask until the answer is readable, as another dose would cost as much again."""
-    while True:
-        try:
-            return quantity("measured", input("What was measured, e.g. 9.6 mL? "), "volume")
-        except UsageError as error:
-            write(f"  {error}", sys.stderr)
-        except (EOFError, KeyboardInterrupt) as error:
-            what = "ended before the answer; what was dispensed is booked, the pump is calibrated as before"
-            raise UsageError(f"device calibrate {pump}: {what}") from error
+    what = "ended before the answer; what was dispensed is booked, the pump is calibrated as before"
+    read = partial(quantity, "measured", kind="volume")
+    return asked("What was measured, e.g. 9.6 mL", read, f"device calibrate {pump}: {what}")
 
 
 def quantity(where: str, text: str, kind: str) -> float:

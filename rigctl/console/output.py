@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
+
+import typer
 
 from rigctl.codec import plain
+from rigctl.errors import UsageError
+from rigctl.flaws import got
 from rigctl.printable import flat, printable
 from rigctl.text import Names, in_full, set_label, shown_value
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from rigctl.core.advice.rule import Rule
 
 
+T = TypeVar("T")
 LEAST_WIDTH = 20
 """Columns of a terminal; one that says less is not believed."""
 GAP = 2
@@ -144,6 +149,38 @@ def write(text: str, stream: TextIO | None = None) -> None:
 def remark(text: str) -> None:
     """Say something besides the answer, on standard error."""
     write(f"rigctl: {text}", sys.stderr)
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def asked(question: str, read: Callable[[str], T], ended: str, *, err: bool = True) -> T:
+    """Ask a person until the answer can be read, which raises ValueError or UsageError where it cannot.
+
+    Raises:
+        UsageError: with `ended`: nobody answers any more (Ctrl-C, the end of the input).
+    """
+    while True:
+        try:
+            return read(typer.prompt(question, default="", show_default=False, err=err).strip())
+        except typer.Abort as error:
+            typer.echo(err=err)  # what comes next stands on a line of its own, not behind the question
+            raise UsageError(ended) from error
+        except (ValueError, UsageError) as error:
+            write(f"{INDENT}{error}", sys.stderr if err else None)
+
+
+def yes(text: str) -> bool:
+    """Return whether the answer is yes.
+
+    Raises:
+        ValueError: it is neither yes nor no.
+    """
+    word = text.lower()
+    if word not in ("y", "yes", "n", "no"):
+        raise ValueError(got(text, "must be yes or no"))
+    return word.startswith("y")
 
 
 def _hanging(line: str) -> str:
@@ -303,6 +340,12 @@ def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> st
     config, where = _word(loaded.path), _where(state)
     recommend = f"rigctl recommend {config}{where}"
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
+
+
+def before_recommend(config: Path | None, state: Path | None, awaited: int, *, wired: bool) -> str:
+    """Run some trials; where their outcomes are awaited, `status` says how those are entered."""
+    verb = "status" if awaited else "run" if wired else "suggest"
+    return f"{HEAD}rigctl {verb} {'CONFIG' if config is None else _word(config)}{_where(state)}"
 
 
 def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | None) -> str:

@@ -30,12 +30,26 @@ from rigctl.console.options import (
     named,
     table_named,
 )
-from rigctl.console.output import Answer, after_ingest, after_recommend, after_suggest, columns, remark, write
+from rigctl.console.output import (
+    Answer,
+    after_ingest,
+    after_recommend,
+    after_suggest,
+    asked,
+    at_a_terminal,
+    before_recommend,
+    columns,
+    remark,
+    write,
+    yes,
+)
 from rigctl.console.verbs import Commands, Group, Here
-from rigctl.errors import Ambiguous, Mistake, UsageError
+from rigctl.errors import Ambiguous, Mistake, PolicyError, UsageError
+from rigctl.flaws import got
 from rigctl.printable import printable
 
 T = TypeVar("T")
+NOTHING = "nothing was recorded"
 Force = Annotated[bool, Option("--force", help="Record what looks mistyped all the same.")]
 Why = Annotated[str, Option("--why", help="Reason, kept for later readers.")]
 Out = Annotated[Path | None, Option("--out", "-o", metavar="FILE", help="Default: report.html; - is standard output.")]
@@ -155,7 +169,13 @@ def recommend(
     else:
         with here.opened() as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader, changes=changes, now=read_now(loaded, now))
+            try:
+                found = report.from_journal(loaded, campaign.reader, changes=changes, now=read_now(loaded, now))
+            except PolicyError as error:
+                if error.awaited is not None:
+                    wired = loaded.wired
+                    error.extend(f"\n{before_recommend(here.config, here.state, error.awaited, wired=wired)}")
+                raise
     return Answer(
         report.to_json(found),
         lambda screen: report.show(found, ShownLabels.of(loaded), screen, technical=technical, details=details),
@@ -367,14 +387,14 @@ def _answer(what: Mistake, answers: Mapping[str, str]) -> str:
     """Ask a person what is meant, until it is one of the answers."""
     write(f"{what.where}: {replace(what.flaw, remedy='')}", sys.stderr)
     write("\n".join(f"  {answer} {does}" for answer, does in answers.items()), sys.stderr)
-    answer = ""
-    while answer not in answers:
-        try:
-            answer = typer.prompt(" or ".join(answers), err=True).strip()
-        except typer.Abort:  # Ctrl-C, or the end of the input
-            typer.echo(err=True)
-            raise UsageError("nothing was recorded") from None
-    return answer
+    choice = " or ".join(answers)
+
+    def one(text: str) -> str:
+        if text not in answers:
+            raise ValueError(got(text, f"must be {choice}"))
+        return text
+
+    return asked(choice, one, NOTHING)
 
 
 def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
@@ -388,18 +408,9 @@ def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
             remark(f"recorded all the same:\n{told}")
         elif ask and at_a_terminal():
             write(f"This looks mistyped:\n{told}", sys.stderr)
-            try:
-                agreed = typer.confirm("Record it all the same?", err=True)
-            except typer.Abort:  # Ctrl-C, or the end of the input
-                typer.echo(err=True)
-                agreed = False
-            if not agreed:
-                raise UsageError("nothing was recorded")
+            if not asked("Record it all the same? [y/N]", lambda text: yes(text or "no"), NOTHING):
+                raise UsageError(NOTHING)
         else:
             raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")
 
     return sure
-
-
-def at_a_terminal() -> bool:
-    return sys.stdin.isatty()

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import typer
 
 from rigctl.campaign.requests import Calibrate
 from rigctl.console import hands
@@ -24,13 +25,13 @@ def answered(monkeypatch, *answers):
     """Have a person at the terminal who answers so, and then goes."""
     left = iter(answers)
 
-    def asked(_question):
+    def asked(*_, **_options):
         try:
             return next(left)
         except StopIteration:
-            raise EOFError from None
+            raise typer.Abort from None
 
-    monkeypatch.setattr("builtins.input", asked)
+    monkeypatch.setattr("typer.prompt", asked)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
 from rigctl.config.load import load, load_text
+from rigctl.console import output
 from rigctl.console.starting import initialise
 from rigctl.console.starting.initialise import question_line
 from rigctl.console.starting.interview import Interview
@@ -139,7 +140,7 @@ def at_a_terminal(monkeypatch):
         script = Script(answers)
         monkeypatch.setattr(initialise, "find", lambda places, units: (FOUND, ()))
         monkeypatch.setattr(initialise.Terminal, "ask", lambda _, *asked, **more: script.ask(*asked, **more))
-        monkeypatch.setattr(initialise, "at_a_terminal", lambda: True)
+        monkeypatch.setattr(output, "at_a_terminal", lambda: True)
 
     return sit
 

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-import typer
-
 from rigctl.campaign.lock import bus_locks
 from rigctl.config import answers
 from rigctl.config.draft import Draft, FoundDevice, configuration, missing
@@ -166,16 +164,7 @@ class Terminal:
             UsageError: nobody answers any more (Ctrl-C, the end of the input).
         """
         shown = question_line(question, default, example, empty)
-        while True:
-            try:
-                text = typer.prompt(shown, default="", show_default=False, err=self.stderr)
-            except typer.Abort as error:
-                self.say("")  # what comes next stands on a line of its own, not behind the question
-                raise UsageError(ENDED) from error
-            try:
-                return reader(text.strip() or default or "")
-            except ValueError as error:
-                self.say(f"  {error}")
+        return output.asked(shown, lambda text: reader(text or default or ""), ENDED, err=self.stderr)
 
 
 def question_line(question: str, default: str | None, example: str, empty: str) -> str:
@@ -255,15 +244,11 @@ def initialise(wanted: Wanted, *, stderr: bool) -> Written:
         UsageError: flags are wrong, or missing where nobody can be asked.
         ConfigError: what was said does not go together.
     """
-    prompt = Terminal(stderr) if at_a_terminal() else None
+    prompt = Terminal(stderr) if output.at_a_terminal() else None
     if prompt is not None and missing(_flags(wanted.said, wanted.file, (), places=False), ()):
         prompt.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
         prompt.say("nothing is written before the last answer.\n")
     return wanted.write(*wanted.asked(prompt, find))
-
-
-def at_a_terminal() -> bool:
-    return sys.stdin.isatty()
 
 
 def _kept(file: Path, text: str) -> str:

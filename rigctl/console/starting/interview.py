@@ -24,7 +24,7 @@ from rigctl.config.draft import (
     is_metered,
     is_pump,
 )
-from rigctl.flaws import got
+from rigctl.console.output import yes
 
 T = TypeVar("T")
 NONE: Final = "none"
@@ -78,7 +78,7 @@ class Interview:
         """Return the draft with everything that a configuration needs."""
         if not draft.by_hand and devices:
             question = f"Shall rigctl drive {'them' if len(devices) > 1 else 'it'}? If not, a person does the trials"
-            draft = replace(draft, by_hand=not self.ask(question, _yes, "yes"))
+            draft = replace(draft, by_hand=not self.ask(question, yes, "yes"))
         if draft.outcome is None:
             draft = replace(draft, outcome=self._outcome(draft))
         if not draft.variables:
@@ -295,12 +295,3 @@ def _places_there(devices: Sequence[FoundDevice]) -> Iterator[str]:
 
 def _rounded(volume_ml: float) -> str:
     return f"{float(f'{volume_ml:.2g}'):g} mL"
-
-
-def _yes(text: str) -> bool:
-    word = text.strip().lower()
-    if word in ("y", "yes"):
-        return True
-    if word in ("n", "no"):
-        return False
-    raise ValueError(got(text.strip(), "must be yes or no"))

@@ -356,7 +356,9 @@ def _advised(
     if not history.complete:
         waiting = len(history.awaited)
         remedy = f"those of {counted(waiting, 'trial')} are awaited" if waiting else "run some first"
-        raise PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
+        error = PolicyError(f"recommend: no trial has given an outcome yet; {remedy}")
+        error.awaited = waiting
+        raise error
     (tolerance, price), fitted = wish, fit_known(problem, history, remembered)
     limits = Limits.of(problem, history, (remembered or {}).get("limits", ()))
     bounds = bounded(limits, fitted.posterior, problem, rng)
