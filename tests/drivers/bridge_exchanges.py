@@ -144,7 +144,7 @@ class Counting:
 def run(folder, *, over_us):
     """Return how many exchanges each test holds that uses recorded ones, and whether it passed."""
     counting = Counting(over_us=over_us)
-    given = ["-q", "-n", "0", "-p", "no:cacheprovider", "--tb=line", "--timeout=10", "--import-mode=importlib"]
+    given = ["-q", "-p", "no:cacheprovider", "--tb=line", "--timeout=10", "--import-mode=importlib"]
     with TemporaryDirectory() as scratch:
         settings = Path(scratch, "pytest.ini")  # neither PyMeasure's nor ours
         settings.write_text("[pytest]\n", encoding="utf-8")
