@@ -15,7 +15,7 @@ from rigctl import system
 
 REST: Final = 19.0
 """Times as long as an answer took, before the next: however fast trials follow, it takes a twentieth of a processor."""
-LOOK_S: Final = 0.1
+POLL_S: Final = 0.1
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def answering_ahead(directory: Path) -> Iterator[Callable[[], None]]:
             news.clear()
             began_s = time.monotonic()
             with suppress(OSError), _asking(directory) as process:
-                while process.poll() is None and not over.wait(LOOK_S):
+                while process.poll() is None and not over.wait(POLL_S):
                     pass
                 process.terminate()
             over.wait(REST * (time.monotonic() - began_s))

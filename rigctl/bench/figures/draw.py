@@ -223,13 +223,13 @@ def page_of(figure: Figure) -> str:
     image, canvas = drawn(figure, "svg", {"svg.fonttype": "none"})
     drawing = image.decode()
     drawing = drawing[drawing.index("<svg") : drawing.rindex("</svg>")]
-    looks = [style_of(policy) for policy in figure.policies]
+    styles = [style_of(policy) for policy in figure.policies]
     boxes = [
-        f'<label><input type="checkbox" id="show-{i}" checked><span style="background:{look.colour}"></span>'
-        f"{escape(look.name)}</label>"
-        for i, look in enumerate(looks)
+        f'<label><input type="checkbox" id="show-{i}" checked><span style="background:{style.colour}"></span>'
+        f"{escape(style.name)}</label>"
+        for i, style in enumerate(styles)
     ]
-    rules = [f'body:has(#show-{i}:not(:checked)) [id^="{gid(i)}"]{{display:none}}' for i in range(len(looks))]
+    rules = [f'body:has(#show-{i}:not(:checked)) [id^="{gid(i)}"]{{display:none}}' for i in range(len(styles))]
     across, down = (72 * float(inches) for inches in canvas.get_size_inches())
     panels = zip(chain.from_iterable(figure.rows), canvas.axes, strict=True)
     strips = [strip for panel, axes in panels if panel.lines for strip in _strips(panel, axes, across, down)]

@@ -36,7 +36,7 @@ SETTLE, MEASURE, PREPARE = "15 s", {"for": "4 s", "every": "2 s"}, "2 s"
 LEFT_OUT: Final = frozenset({"max_trials", "model", "notify", "metrics", "reference", "stop"})
 DRIVEN_S: Final = 120.0
 """Wall seconds from the start of the process to a driven rig; what is prepared and dosed comes on top."""
-LOOK_S: Final = 0.05
+POLL_S: Final = 0.05
 ANSWER_S: Final = 60.0
 REMIND_S: Final = 10.0
 WENT_SAFE: Final = "went safe"
@@ -135,7 +135,7 @@ class Daemon:
                 return True
             if time.monotonic() > end_s:
                 return False
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         self.log.join()
         return True
 

@@ -43,7 +43,7 @@ class FormPart:
     """An example, what an empty answer means, what is wrong with this one."""
 
 
-class Unanswered(Exception):
+class AnswerMissing(Exception):
     """The next question hangs on an answer that is missing or wrong."""
 
 
@@ -58,7 +58,7 @@ class FormPrompt:
 
     def section(self, title: str) -> None:
         if any(part.key and not part.answered for part in self.parts):
-            raise Unanswered
+            raise AnswerMissing
         self._said.append(FormPart("title", title))
 
     def say(self, text: str) -> None:
@@ -70,7 +70,7 @@ class FormPrompt:
         """Return the answer, or one that stands in for it until the group is answered.
 
         Raises:
-            Unanswered: nothing can stand in for it.
+            AnswerMissing: nothing can stand in for it.
         """
         name, taken = question.partition(",")[0], {part.key for part in self.parts}
         key = next(k for k in (name, *(f"{name} {n}" for n in range(2, MOST_ANSWERS))) if k not in taken)
@@ -87,7 +87,7 @@ class FormPrompt:
         shown = (default or "") if text is None else text
         self.parts.append(FormPart("field", question, key, shown, more=more))
         if default is None and not example:
-            raise Unanswered
+            raise AnswerMissing
         return reader(default or example)
 
 
@@ -122,7 +122,7 @@ class Visit:
             prompt.section("")  # nothing stands in for an answer any more
             self.written = self.wanted.write(*asked)
             shown = {"written": lines(self.written), "text": file.read_text(encoding="utf-8")}
-        except Unanswered:
+        except AnswerMissing:
             pass
         except RigctlError as error:
             shown = {"trouble": str(error)}

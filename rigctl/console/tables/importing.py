@@ -74,7 +74,7 @@ def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str 
     table = read_table(path, Headers(loaded), said, commas_part=False)
     _require(loaded, table, controlled)
     table = settled(table, said)
-    read = _Rows(loaded, table, controlled).row
+    read = _TrialRows(loaded, table, controlled).row
     rows = tuple(row for row in map(read, table.rows()) if row is not None)
     checked(rows, table.told())
     if not rows:
@@ -98,7 +98,7 @@ def _require(loaded: LoadedConfig, table: PeopleTable, controlled: str | None) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _TrialRows:
     """Reads rows; the table collects which are left out, and what is wrong with them."""
 
     loaded: LoadedConfig

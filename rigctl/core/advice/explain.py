@@ -68,7 +68,7 @@ def explain(
         return _technical(proposal, problem, outcome, unit, currency)
     label = problem.space.shown(proposal.control_set)
     at = problem.space.setpoints(proposal.control_set, proposal.setting)
-    rows = _Rows(proposal.sets, unit, currency)
+    rows = _SetRows(proposal.sets, unit, currency)
     purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"] if titled else []
     lines.append(sentence(proposal.reason, names))
@@ -89,7 +89,7 @@ def explain(
 def _each_set(
     proposal: Proposal,
     problem: Problem,
-    rows: _Rows,
+    rows: _SetRows,
     own: SetReport | None,
     *,
     outcome: str,
@@ -174,7 +174,7 @@ def sentence(text: str, names: Sequence[str]) -> str:
     return f"{text if named else text[:1].upper() + text[1:]}".rstrip(".") + "."
 
 
-class _Rows:
+class _SetRows:
     """Write the numbers of all control sets with the same decimals."""
 
     def __init__(self, reports: Sequence[SetReport], unit: str, currency: str) -> None:

@@ -100,10 +100,10 @@ def _first_change(readings: FloatArray, old: int) -> Change | None:
             np.square(spread) / np.maximum(spread_variance, 1.0) / SPREAD_THRESHOLD**2,
         ]
     )
-    alarms = np.flatnonzero((scores > 1.0).any(axis=(0, 2)))
-    if not alarms.size:
+    crossed = np.flatnonzero((scores > 1.0).any(axis=(0, 2)))
+    if not crossed.size:
         return None
-    row = int(alarms[0])
+    row = int(crossed[0])
     split = int(scores[:, row].max(axis=0).argmax())
     return Change(int(before[row, split]), old + row)
 
