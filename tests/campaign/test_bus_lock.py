@@ -72,22 +72,16 @@ def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
 
 
 @pytest.mark.slow
-def test_a_serial_port_is_one_bus_through_every_link(tmp_path, port):
-    """A link to it, another baud rate, another protocol."""
-    link = tmp_path / "acid"
+def test_all_buses_that_are_held_are_named_and_a_serial_port_is_one_through_every_link(tmp_path, port):
+    """A link to it, another baud rate, another protocol; buses that could be had are let go again."""
+    number, link = own_port(), tmp_path / "acid"
     link.symlink_to(port)
-    with another(tmp_path, f"serial://{port}"):
-        assert str(link) in refused(f"modbus_rtu://{link}?baud=2400")
-
-
-@pytest.mark.slow
-def test_all_buses_that_are_held_are_named(tmp_path, port):
-    """And those that could be had are let go again."""
-    number = own_port()
-    urls = [f"modbus_tcp://127.0.0.1:{number}", f"serial://{port}"]
-    with another(tmp_path, *urls):
-        message = refused(*urls, f"tcp://127.0.0.1:{number + 1}")
-        assert all(url in message for url in urls)
+    server = f"modbus_tcp://127.0.0.1:{number}"
+    with another(tmp_path, server, f"serial://{port}"):
+        asked = (server, f"modbus_rtu://{link}?baud=2400")
+        message = refused(*asked, f"tcp://127.0.0.1:{number + 1}")
+        assert server in message
+        assert str(link) in message
         assert free(f"tcp://127.0.0.1:{number + 1}")
 
 

@@ -162,8 +162,8 @@ def kinds(bench, source):
     return {alarm.kind for alarm in told if alarm.source == source}
 
 
-async def by_hand(bench, doses, volume_ml=VOLUME_ML):
-    """Pause the campaign, send so many doses by hand, and stop; returns how many were answered by an error."""
+async def by_hand(bench, doses, *changes, volume_ml=VOLUME_ML, **values):
+    """Run a campaign, pause it, send so many doses by hand, and stop; returns those that were answered by an error."""
     refused, pausing = [], []
 
     def pause_once(event):
@@ -180,17 +180,17 @@ async def by_hand(bench, doses, volume_ml=VOLUME_ML):
         await ask(bench, "stop", why="enough")
 
     bench.heard = pause_once
-    return asyncio.create_task(person()), refused
+    acting = asyncio.create_task(person())
+    await bench.run(*LARGE, *changes, **values)
+    await acting
+    return refused
 
 
 @pytest.mark.parametrize("breaks_after_ml", [18.0, 4.0])
 async def test_fault_81_a_pump_that_browns_out_in_each_dose_never_passes_its_cap(bench, wired, breaks_after_ml):
     """Six doses of 20 mL are asked for under a cap of 60 mL in 24 h: what was given is no more than what is booked."""
     pump = Supplied(breaks_after_ml)
-    person, refused = await by_hand(bench, DOSES)
-    await bench.run(*LARGE, pump=wired(pump))
-    await person
-    check_browned_out(bench, pump, refused)
+    check_browned_out(bench, pump, await by_hand(bench, DOSES, pump=wired(pump)))
 
 
 @pytest.mark.parametrize("breaks_after_ml", nightly_beyond(1, [18.0, 4.0]))
@@ -198,21 +198,7 @@ async def test_fault_112_nor_does_one_on_i2c_which_tells_of_no_restart(bench, on
     """The same six doses: its counts alone show that it restarted."""
     pump = Supplied(breaks_after_ml)
     on_i2c(pump)
-    person, refused = await by_hand(bench, DOSES)
-    await bench.run(*LARGE, I2C)
-    await person
-    check_browned_out(bench, pump, refused)
-
-
-async def test_a_sound_pump_on_i2c_is_believed(bench, on_i2c):
-    """Three doses by hand over I2C: booked as they were given, and told to nobody."""
-    pump = Supplied()
-    on_i2c(pump)
-    person, refused = await by_hand(bench, 3)
-    await bench.run(*LARGE, I2C)
-    await person
-    assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx([VOLUME_ML] * 3)
-    assert (refused, kinds(bench, "feeder")) == ([], set())
+    check_browned_out(bench, pump, await by_hand(bench, DOSES, I2C))
 
 
 async def test_fault_110_a_dose_on_a_bus_that_hangs_is_booked_in_full(bench, on_i2c):
@@ -245,12 +231,15 @@ def check_browned_out(bench, pump, refused):
     assert kinds(bench, "feeder") == {"dose unknown"}
 
 
-async def test_fault_81_a_pump_that_does_not_brown_out_is_believed_beside_it(bench, wired):
+@pytest.mark.parametrize("over", ["serial", "i2c"])
+async def test_fault_81_a_pump_that_does_not_brown_out_is_believed_beside_it(bench, wired, on_i2c, over):
     """The same doses on a sound supply: booked as they were given, and told to nobody."""
     pump = Supplied()
-    person, refused = await by_hand(bench, 3)
-    await bench.run(*LARGE, pump=wired(pump))
-    await person
+    if over == "i2c":
+        on_i2c(pump)
+        refused = await by_hand(bench, 3, I2C)
+    else:
+        refused = await by_hand(bench, 3, pump=wired(pump))
     assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx([VOLUME_ML] * 3)
     assert (refused, kinds(bench, "feeder")) == ([], set())
 
@@ -258,9 +247,7 @@ async def test_fault_81_a_pump_that_does_not_brown_out_is_believed_beside_it(ben
 async def test_a_pump_that_is_slow_to_say_that_a_dose_is_over_is_booked_by_each(bench, wired):
     """Each takes a second. What is said of the one before is not taken for the one that was sent since."""
     pump = SlowToSay()
-    person, refused = await by_hand(bench, 2, 5.0)
-    await bench.run(*LARGE, pump=wired(pump))
-    await person
+    refused = await by_hand(bench, 2, volume_ml=5.0, pump=wired(pump))
     assert [dose["dispensed_ml"] for dose in rows(bench, "SELECT * FROM doses")] == pytest.approx(pump.doses)
     assert (pump.doses, refused) == ([5.1, 4.9], [])
 

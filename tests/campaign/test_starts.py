@@ -1,6 +1,5 @@
 """Starts that end badly one after the other: the next holds everything safe until a person lets it go on (fault 31)."""
 
-import asyncio
 import json
 
 import pytest
@@ -12,7 +11,7 @@ from rigctl.errors import DeviceError, JournalUnwritable, Tripped
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import StartsSpec, WatchSpec
 from tests.campaign.fakes import make_rig_spec, make_spec
-from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_acts import ask, asks, once_paused
 
 SPEC = StartsSpec(at_most=3, good_after_s=600.0)
 
@@ -25,17 +24,8 @@ def looping(**changes):
 
 async def held_then(stage, *acts):
     """Start it, and do what people do once it holds; return how it ended."""
-
-    async def people():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
-        for act in acts:
-            await act()
-
-    acting = asyncio.create_task(people())
-    try:
+    async with once_paused(stage, *acts):
         return await stage.run(looping(max_trials=1))
-    finally:
-        await acting
 
 
 async def died(stage):
@@ -56,10 +46,7 @@ async def test_fault_31_starts_that_die_hold_the_next_until_a_person_lets_it_go_
     async def look():
         seen.append((stage.world.count("control"), await ask(stage, "status"), bad(stage.state, 99)))
 
-    async def resume():
-        await ask(stage, "resume", who="anna", why="loose plug")
-
-    result = await held_then(stage, look, resume)
+    result = await held_then(stage, look, asks(stage, "resume", who="anna", why="loose plug"))
     [(moved, status, counted)] = seen
     assert (moved, counted) == (0, 4)
     golden(status["paused"])
@@ -77,13 +64,9 @@ async def test_fault_31_a_reboot_while_it_holds_lets_nothing_go_on(stage):
     """A held process that is ended in order leaves the count as it was: the next holds, too."""
     for _ in range(3):
         await died(stage)
-
-    async def stop():
-        await ask(stage, "safe", who="init")
-
     for _ in range(2):
         stage.told.clear()
-        result = await held_then(stage, stop)
+        result = await held_then(stage, asks(stage, "safe", who="init"))
         assert (result.ending, stage.world.count("control"), bad(stage.state, 99)) == ("abandoned", 0, 3)
 
 

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from rigctl.rig.clocks import RealClock
-from rigctl.rig.protocols import Deadline, Identity
+from rigctl.rig.protocols import Deadline
 from rigctl.rig.registry import Registry
 from tests.sim_rig.fakes import ask, serial_port
 from tests.simulated import start_sim
@@ -27,13 +27,6 @@ def test_a_simulated_unit_says_so(rig, line, bus, driver, options):
     found = Registry.installed().driver(driver)
     device = found.connect(found.options.model_validate(options), line(rig.buses[bus]))
     assert device.simulated(Deadline.after(10.0))
-
-
-def test_a_simulated_meter_has_a_number(rig, line):
-    """The meter's serial number and code are read from where Eastron puts them."""
-    found = Registry.installed().driver("sdm630")
-    device = found.connect(found.options(address=3), line(rig.buses["mains"]))
-    assert device.identify(Deadline.after(10.0)) == Identity("SDM630", "meter code 0070", "21070003")
 
 
 TIMEOUT_S = 2.0
@@ -106,27 +99,6 @@ def test_a_reading_of_900_ms_fits_into_the_deadline_of_the_first(connect):
     began_s = time.monotonic()
     assert 4.0 < probe.read(usual()).value < 9.0
     assert time.monotonic() - began_s >= 0.9 + 2 * ANSWER_S
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("driver", "bus"), [("ezo-ph", "ph"), ("ezo-pmp", "ca")])
-def test_a_circuit_that_sleeps_is_woken_within_the_deadline(greenhouse, connect, driver, bus):
-    """Sent to sleep by another program, a circuit answers the first call all the same."""
-    with serial_port(greenhouse.path(bus)) as port:
-        port.write(b"Sleep\r")
-        assert port.read_until(b"*SL\r").endswith(b"*SL\r")
-    device = connect(driver, bus)
-    if driver == "ezo-ph":
-        assert device.read(usual()).valid
-    else:
-        device.ready(usual())
-
-
-def test_65_two_pumps_of_one_model_are_two_identities(connect):
-    """The names people gave two pumps tell which is which."""
-    found = {bus: connect("ezo-pmp", bus).identify(usual()) for bus in ("ca", "acid")}
-    assert {bus: i.serial for bus, i in found.items()} == {"ca": "calcium", "acid": "acid"}
-    assert found["ca"].model == found["acid"].model == "PMP"
 
 
 @pytest.mark.parametrize(("driver", "bus"), [("ezo-ph", "ph"), ("ezo-pmp", "ca"), ("ezo-pmp", "acid"), ("scpi", "cam")])

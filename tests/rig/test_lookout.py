@@ -31,6 +31,12 @@ async def until(rig, shown):
     raise AssertionError(f"never seen; last: {glance}")
 
 
+async def opened(rig):
+    """Open it, and wait until the pumps' totals are known."""
+    await rig.open()
+    await until(rig, lambda _: rig._lookout._totals)
+
+
 async def looks(rig, bench, *, times=5):
     """Look until the valve's bus has been through so many rounds."""
     start = bench.plc.log.count("ca_probe read")
@@ -90,8 +96,7 @@ async def test_what_is_not_driven_is_not_asked_about(bench, watched):
 
 async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, watched):
     """Its button was pressed: stopped, what it dispensed is in the dose book, and there is an alarm."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     before_ml = bench.pump.total_ml
     bench.pump.run_alone()
     bench.clock.sleep(3.0)
@@ -104,8 +109,7 @@ async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, 
 
 async def test_62_what_a_pump_gives_until_it_stands_still_is_booked_too(bench, watched, monkeypatch):
     """Its total before is not known, so what it shows counts: once it has been stopped, not before."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     watched._lookout._totals.clear()
     before_ml, stop = bench.pump.total_ml, bench.pump.stop
     monkeypatch.setattr(bench.pump, "stop", lambda deadline: (bench.clock.sleep(2.0), stop(deadline)))
@@ -116,20 +120,19 @@ async def test_62_what_a_pump_gives_until_it_stands_still_is_booked_too(bench, w
     assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(given_ml))
 
 
-async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, watched):
-    """It stands still again, but its total has risen."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+@pytest.mark.parametrize("total_ml", [102.0, 2.0], ids=["risen", "begun anew"])
+async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, watched, total_ml):
+    """It stands still again, but its total has risen; from 0, if it restarted before: all of it was given since."""
+    await opened(watched)
     bench.clock.sleep(3.0)
-    bench.pump.total_ml += 2.0
+    bench.pump.total_ml = total_ml
     await until(watched, lambda g: "ca_doser" in g.strays and bench.doses.steps == ["found"])
     assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(2.0))
 
 
 async def test_what_a_pump_gave_by_itself_right_before_a_dose_is_booked_too(bench, watched, monkeypatch):
     """Its button was pressed since the watch has looked last; the dose goes on with that against its caps."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     await watched._lookout.close()
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 2.0
@@ -152,33 +155,21 @@ async def test_what_a_pump_gave_by_itself_right_after_a_dose_is_booked_too(bench
     assert bench.doses.records[-1] == ("found", "ca_doser", pytest.approx(2.0), 105.0)
 
 
-async def test_what_a_pump_gave_by_itself_after_a_restart_is_booked_too(bench, watched):
-    """Its total fell to 0 and rose again between two looks: all of it was given since."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
-    bench.clock.sleep(3.0)
-    bench.pump.total_ml = 2.0
-    await until(watched, lambda _: bench.doses.steps == ["found"])
-    assert bench.doses.records[-1][:3] == ("found", "ca_doser", pytest.approx(2.0))
-
-
 async def test_a_pump_that_drips_is_booked_in_the_end(bench, watched):
     """Less than the total's resolution tells from one look to the next adds up."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     for _ in range(4):
         bench.clock.sleep(3.0)
         bench.pump.total_ml += 0.03
-        known = bench.pump_line.log.count("ca_doser total_volume_ml")
-        await until(watched, lambda _: bench.pump_line.log.count("ca_doser total_volume_ml") > known)  # noqa: B023
+        asked = bench.pump_line.log.count("ca_doser total_volume_ml")
+        await until(watched, lambda _: bench.pump_line.log.count("ca_doser total_volume_ml") > asked)  # noqa: B023
     await until(watched, lambda _: bench.doses.steps[:1] == ["found"])
     assert bench.doses.records[0][:3] == ("found", "ca_doser", pytest.approx(0.06))
 
 
 async def test_90_a_pump_s_total_that_jumps_between_doses_is_told_and_not_booked(bench, watched):
     """In 3 s a pump that gives 60 mL in a minute does not give 500 mL: an alarm, and no dose against its caps."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     bench.clock.sleep(3.0)
     bench.pump.total_ml += 500.0
     await until(watched, lambda _: bench.alarms)
@@ -259,8 +250,7 @@ async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(be
 
 async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched, golden):
     """It runs by itself and refuses to stop: one alarm, and the watch knows."""
-    await watched.open()
-    await until(watched, lambda _: watched._lookout._totals)
+    await opened(watched)
     bench.pump.fail("stop", *[DeviceFault("not now")] * 9999)
     bench.pump.run_alone()
     glance = await until(watched, lambda g: g.strays)

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tests.forked import BEFORE, Forked, take_terminal, take_terminal_under_nohup
+from tests.profiles import nightly_beyond
 from tests.system.signal_matrix import is_safe
 from tests.system.stack import Process, greenhouse
 
@@ -62,7 +63,7 @@ def start(sim, stack, tmp_path):
     return started
 
 
-@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("both", nightly_beyond(1, [True, False]))
 def test_fault_59_nobody_reads_what_the_campaign_says(sim, stack, tmp_path, start, both):
     """A full pipe on standard error (and output): trials go on, alarms are kept, `safe` and SIGTERM work, exit 0."""
     with stalled() as full, (tmp_path / "out.json").open("wb") as out:
