@@ -7,7 +7,7 @@ import structlog
 from structlog.dev import ConsoleRenderer, plain_traceback
 
 from rigctl.campaign import obstacles
-from tests.campaign.fakes import Stage
+from tests.campaign.fakes import Patient, Stage
 from tests.campaign.records import SetClock, begun
 
 
@@ -27,6 +27,13 @@ def stage(tmp_path):
     made = Stage(tmp_path)
     with made.world:
         yield made
+
+
+@pytest.fixture
+def patient(stage):
+    """The same stage, where waits pass in small steps, so that somebody can say something meanwhile."""
+    stage.clock = lambda: Patient(stage.world)
+    return stage
 
 
 @pytest.fixture

@@ -117,6 +117,14 @@ class RestingClock(FakeClock):
         return waiting.result()
 
 
+class Patient(RestingClock):
+    """Waits in small steps, so that somebody can say something meanwhile."""
+
+    async def rest(self, seconds):
+        self.world.do("time", s=min(max(0.0, seconds), 60.0))
+        await asyncio.sleep(0.001)
+
+
 @dataclass
 class FakeRig(FakeLooks):
     """Two variables: `a` is dosed, `b` has a valve. Faults are put into the dictionaries by operation."""

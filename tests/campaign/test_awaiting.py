@@ -21,7 +21,6 @@ from rigctl.rig.spec import OutcomeSpec
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import (
     INVALID,
-    RestingClock,
     TenLines,
     ThreadDecider,
     charged,
@@ -44,14 +43,6 @@ class Learning(TenLines):
         proposal, after = super().propose(state, problem, history, rng)
         known = abs(float(history.x.sum() + 3 * history.y.sum() + history.awaited.sum() / 7)) % 1.0
         return replace(proposal, setting=tuple(known for _ in proposal.setting)), after
-
-
-class Patient(RestingClock):
-    """Waits in small steps, so that somebody can say something meanwhile."""
-
-    async def rest(self, seconds):
-        self.world.do("time", s=min(max(0.0, seconds), 60.0))
-        await asyncio.sleep(0.001)
 
 
 def spec_with(late, **changes):
@@ -135,48 +126,46 @@ def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage, golden):
 
 
 @pytest.mark.slow
-async def test_what_nobody_says_in_time_is_given_up(stage):
+async def test_what_nobody_says_in_time_is_given_up(patient):
     """The campaign that is over waits, says when it is nearly too late, and ends without; the cost stays."""
     spec = spec_with(replace(BY_HAND, within_s=1000.0, at_end="wait"), max_trials=2)
-    stage.clock = lambda: Patient(stage.world)
-    assert (await stage.run(spec)).ending == "trials"
-    rows, history, _ = sound(stage, spec)
+    assert (await patient.run(spec)).ending == "trials"
+    rows, history, _ = sound(patient, spec)
     assert [(row.state, row.outcome, row.cost > 0) for row in rows] == [(State.FAILED, None, True)] * 2
     assert "17 min" in rows[0].because
-    awaited = [alarm for alarm in stage.alarms() if alarm.kind == "outcome awaited"]
+    awaited = [alarm for alarm in patient.alarms() if alarm.kind == "outcome awaited"]
     assert sum("`rigctl trial outcome 1 VALUE`" in alarm.message for alarm in awaited) == 1
-    assert [alarm.kind for alarm in stage.alarms()].count("no outcome") == 2
-    assert stage.world.now_s > 2000
+    assert [alarm.kind for alarm in patient.alarms()].count("no outcome") == 2
+    assert patient.world.now_s > 2000
     assert not history.awaited.size
 
 
 @pytest.mark.slow
-async def test_the_next_trial_waits_where_it_is_told_to(stage, golden):
+async def test_the_next_trial_waits_where_it_is_told_to(patient, golden):
     """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
     given = []
 
     async def answer():
         while len(given) < 3:
-            waits = [e for e in stage.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
+            waits = [e for e in patient.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
             if len(waits) > len(given):
                 given.append(waits[-1].why)
                 arguments = {"trial": len(given), "outcomes": {"y": float(len(given) - 1)}}
-                await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)
+                await asyncio.to_thread(control.ask, patient.state, "outcome", who="Ada", **arguments)
             await asyncio.sleep(0.001)
 
     spec = spec_with(replace(BY_HAND, then="hold", at_end="wait", within_s=1e6))
-    stage.clock = lambda: Patient(stage.world)
     asking = asyncio.create_task(answer())
-    await stage.run(spec)
+    await patient.run(spec)
     await asking
-    rows, _, _ = sound(stage, spec)
+    rows, _, _ = sound(patient, spec)
     golden(given)
     assert [row.corrections for row in rows] == [0, 1, 2]
-    came = [event for event in stage.told if isinstance(event, OutcomeCame)]
+    came = [event for event in patient.told if isinstance(event, OutcomeCame)]
     assert [(event.row.trial, event.row.outcome, event.awaited) for event in came] == [
         (n, n - 1.0, 0) for n in (1, 2, 3)
     ]
-    assert [e.row.state for e in stage.told if isinstance(e, TrialEnded)] == [State.AWAITING] * 3
+    assert [e.row.state for e in patient.told if isinstance(e, TrialEnded)] == [State.AWAITING] * 3
 
 
 @pytest.mark.slow
@@ -199,101 +188,95 @@ async def test_what_comes_while_nobody_decides_is_not_known_yet_to_what_is_playe
 
 
 @pytest.mark.slow
-async def test_a_sensor_is_read_when_it_is_due(stage, golden):
+async def test_a_sensor_is_read_when_it_is_due(patient, golden):
     """Between trials or while another one settles; what gives nothing is read again, what is too late given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
-    stage.clock = lambda: Patient(stage.world)
     bad = {"y": INVALID}
 
     def mended():
-        if sum(call == "measure late" for call in stage.rig.calls) == 2:
+        if sum(call == "measure late" for call in patient.rig.calls) == 2:
             bad.clear()
 
-    await stage.run(spec, measured=bad, fail={"measure late": mended})
-    rows, history, _ = sound(stage, spec)
+    await patient.run(spec, measured=bad, fail={"measure late": mended})
+    rows, history, _ = sound(patient, spec)
     assert [row.state for row in rows] == [State.RECORDED] * 4
     assert {row.came.who for row in rows} == {"sensor"}
     assert any("read" in row.came.why and "late" in row.came.why for row in rows)
-    golden([a.message for a in stage.alarms()])
+    golden([a.message for a in patient.alarms()])
     assert any(o.corrections for o in rows)
     assert history.awaited.size == 0
 
 
 @pytest.mark.slow
-async def test_who_says_it_while_the_sensor_is_read_is_first(stage):
+async def test_who_says_it_while_the_sensor_is_read_is_first(patient):
     """What a person has said meanwhile stands, what the sensor read is dropped, and the campaign goes on."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
-    stage.clock = lambda: Patient(stage.world)
     said = []
 
     async def say():
         if not said:
-            said.extend(row.trial for row in stage.trials() if row.state is State.AWAITING)
+            said.extend(row.trial for row in patient.trials() if row.state is State.AWAITING)
             for number in said:
                 arguments = {"trial": number, "outcomes": {"y": 1.0}}
-                await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)
+                await asyncio.to_thread(control.ask, patient.state, "outcome", who="Ada", **arguments)
 
-    assert (await stage.run(spec, fail={"measure late": say})).recorded == 4
-    rows, _, _ = sound(stage, spec)
+    assert (await patient.run(spec, fail={"measure late": say})).recorded == 4
+    rows, _, _ = sound(patient, spec)
     assert said
     assert [row.came.who == "Ada" for row in rows] == [row.trial in said for row in rows]
 
 
 @pytest.mark.slow
-async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaign(stage):
+async def test_fault_75_a_mistake_in_a_plug_in_costs_the_reading_not_the_campaign(patient):
     """It is read again, as a sensor is that gave nothing."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=3)
-    stage.clock = lambda: Patient(stage.world)
 
     def mistake():
-        if stage.rig.calls.count("measure late") == 1:
+        if patient.rig.calls.count("measure late") == 1:
             raise KeyError("oops")
 
-    assert (await stage.run(spec, fail={"measure late": mistake})).recorded == 3
-    assert [(a.kind, a.source) for a in stage.alarms()] == [("outcome unread", "trial")]
-    assert "oops" in stage.alarms()[0].detail
-    sound(stage, spec)
+    assert (await patient.run(spec, fail={"measure late": mistake})).recorded == 3
+    assert [(a.kind, a.source) for a in patient.alarms()] == [("outcome unread", "trial")]
+    assert "oops" in patient.alarms()[0].detail
+    sound(patient, spec)
 
 
 @pytest.mark.slow
-async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(stage, golden):
+async def test_fault_64_a_frozen_sensor_is_not_believed_later_either(patient, golden):
     """The third outcome to the last digit, while all else changes, is none: read again, then given up."""
     spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
-    stage.clock = lambda: Patient(stage.world)
-    await stage.run(spec, measured={"y": Measurement(3.25, 0.0, 5)})
-    rows, _, _ = sound(stage, spec)
+    await patient.run(spec, measured={"y": Measurement(3.25, 0.0, 5)})
+    rows, _, _ = sound(patient, spec)
     assert [row.state for row in rows] == [*[State.RECORDED] * 2, *[State.FAILED] * 2]
-    golden(stage.alarms()[0].message)
+    golden(patient.alarms()[0].message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [BY_HAND, BY_SENSOR])
-async def test_no_budget_is_spent_on_outcomes_that_never_come(stage, late, golden):
+async def test_no_budget_is_spent_on_outcomes_that_never_come(patient, late, golden):
     """After five in a row, as after five trials in a row that failed; one that comes begins the count anew."""
     spec = spec_with(replace(late, after_s=late.after_s and late.after_s / 36, within_s=150.0), max_trials=40)
-    stage.clock = lambda: Patient(stage.world)
     bad = {"y": INVALID}
 
     def once():
-        (bad.clear if stage.rig.calls.count("measure") == 4 else lambda: bad.update(y=INVALID))()
+        (bad.clear if patient.rig.calls.count("measure") == 4 else lambda: bad.update(y=INVALID))()
 
     with golden.raises(DeviceError):
-        await stage.run(spec, measured=bad, fail={"measure": once})
-    rows, _, _ = sound(stage, spec)
+        await patient.run(spec, measured=bad, fail={"measure": once})
+    rows, _, _ = sound(patient, spec)
     assert 5 <= sum(row.state is State.FAILED for row in rows) <= len(rows) < 14
     assert any(row.outcome for row in rows) is (late.by == "sensor")
 
 
 @pytest.mark.slow
-async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage, golden):
+async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(patient, golden):
     """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=1)
-    stage.clock = lambda: Patient(stage.world)
-    await stage.run(spec)
-    stage.world.do("time", s=86400.0)
-    await stage.run(spec)
-    rows, _, _ = sound(stage, spec)
-    assert (rows[0].state, "measure late" in stage.rig.calls) == (State.FAILED, False)
+    await patient.run(spec)
+    patient.world.do("time", s=86400.0)
+    await patient.run(spec)
+    rows, _, _ = sound(patient, spec)
+    assert (rows[0].state, "measure late" in patient.rig.calls) == (State.FAILED, False)
     golden(rows[0].because)
 
 

@@ -9,7 +9,7 @@ from rigctl.campaign import awaiting
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import INVALID
-from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, sound, spec_with
+from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, sound, spec_with
 from tests.profiles import slow_beyond
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -32,9 +32,8 @@ class Boots:
 
 
 @pytest.fixture
-def boots(stage):
-    stage.clock = lambda: Patient(stage.world)
-    return Boots(stage)
+def boots(patient):
+    return Boots(patient)
 
 
 @pytest.mark.parametrize("late", slow_beyond(1, [BY_HAND, BY_SENSOR]), ids=["hand", "sensor"])
@@ -70,43 +69,40 @@ async def test_who_waits_for_an_outcome_learns_that_the_clock_is_right_now(stage
 
 
 @pytest.mark.slow
-async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(stage, golden):
+async def test_what_one_sensor_reads_is_one_trials_outcome_at_most(patient, golden):
     """After a night in which three were due the sensor shows the last one's: the others are given up, not made up."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=3)
-    stage.clock = lambda: Patient(stage.world)
-    await stage.run(spec)
-    stage.world.do("time", s=5400.0)
-    await stage.run(spec)
-    rows, _, _ = sound(stage, spec)
+    await patient.run(spec)
+    patient.world.do("time", s=5400.0)
+    await patient.run(spec)
+    rows, _, _ = sound(patient, spec)
     assert [row.state for row in rows] == [State.FAILED, State.FAILED, State.RECORDED]
     golden(rows[0].because)
     golden(rows[2].came.why)
 
 
 @pytest.mark.slow
-async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(stage, golden):
+async def test_an_outcome_is_nobodys_any_more_when_a_later_one_was_read(patient, golden):
     """Also if it was its sensor that gave nothing when it was due, and it is read again only after the later one."""
     spec = spec_with(replace(BY_SENSOR, after_s=1000.0, within_s=12_000.0), max_trials=2)
-    stage.clock = lambda: Patient(stage.world)
     bad = {"y": INVALID}
 
     def mended():
-        if stage.rig.calls.count("measure late") == 2:  # of the later one
+        if patient.rig.calls.count("measure late") == 2:  # of the later one
             bad.clear()
 
-    await stage.run(spec, measured=bad, fail={"measure late": mended})
-    rows, _, _ = sound(stage, spec)
+    await patient.run(spec, measured=bad, fail={"measure late": mended})
+    rows, _, _ = sound(patient, spec)
     assert [row.state for row in rows] == [State.FAILED, State.RECORDED]
     golden(rows[0].because)
 
 
 @pytest.mark.slow
-async def test_a_night_without_a_process_does_not_count_as_sensors_that_say_nothing(stage):
+async def test_a_night_without_a_process_does_not_count_as_sensors_that_say_nothing(patient):
     """Nobody was there to read seven outcomes; the campaign goes on, for the next ones can come."""
     spec = spec_with(replace(BY_SENSOR, at_end="end"), max_trials=7)
-    stage.clock = lambda: Patient(stage.world)
-    await stage.run(spec)
-    stage.world.do("time", s=86400.0)
-    await stage.run(replace(spec, max_trials=8))
-    rows, _, _ = sound(stage, spec)
+    await patient.run(spec)
+    patient.world.do("time", s=86400.0)
+    await patient.run(replace(spec, max_trials=8))
+    rows, _, _ = sound(patient, spec)
     assert [row.state for row in rows] == [*[State.FAILED] * 7, State.AWAITING]

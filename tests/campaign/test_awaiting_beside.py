@@ -14,10 +14,10 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.money import to_micros
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Identity
-from tests.campaign.fakes import make_rig_spec
+from tests.campaign.fakes import Patient, make_rig_spec
 from tests.campaign.looking import looking_spec
 from tests.campaign.records import amend, give, void
-from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, Patient, opened, sound, spec_with
+from tests.campaign.test_awaiting import BY_HAND, BY_SENSOR, opened, sound, spec_with
 from tests.campaign.test_awaiting_apart import Boots
 from tests.campaign.test_looking import left_behind
 from tests.campaign.test_operating import TRIALS, campaign, produced
@@ -28,12 +28,6 @@ from tests.profiles import slow_beyond
 NIGHT = replace(BY_SENSOR, at_end="end")
 AT_ONCE = make_rig_spec().outcomes[0]
 """The campaign ends, and another process reads the sensor when it is due."""
-
-
-@pytest.fixture
-def patient(stage):
-    stage.clock = lambda: Patient(stage.world)
-    return stage
 
 
 @pytest.mark.slow

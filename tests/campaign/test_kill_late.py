@@ -9,10 +9,10 @@ import pytest
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.trial import State
 from rigctl.rig.spec import OutcomeSpec
-from tests.campaign.fakes import Stage, make_rig_spec, make_spec, open_journal, unsynced
+from tests.campaign.fakes import Patient, Stage, make_rig_spec, make_spec, open_journal, unsynced
 from tests.campaign.reaper import one_life
 from tests.campaign.records import give
-from tests.campaign.test_awaiting import Learning, Patient
+from tests.campaign.test_awaiting import Learning
 from tests.campaign.test_kill import TRIALS, check_world
 
 HOW = {
