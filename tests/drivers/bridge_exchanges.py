@@ -1,22 +1,9 @@
-"""PyMeasure's own recorded exchanges, carried by our lines: `python -m tests.drivers.bridge_exchanges FOLDER`.
+"""PyMeasure's own recorded exchanges over pyvisa, our VISA library and a `TextLine`; the record answers."""
 
-FOLDER is `tests/instruments` of PyMeasure's sources of the version that is installed. Each recorded exchange runs
-twice: on PyMeasure's own adapter, and over pyvisa, our VISA library and a `TextLine`, at whose other end the record
-answers.
-"""
-
-import json
 import math
 import select
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
-
-import pytest
 
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.testing import ManualClock
@@ -114,68 +101,3 @@ def carried(instrument_class, pairs, connection_attributes=None, connection_meth
     finally:
         done.set()
         bus.join(120.0)
-
-
-class Counting:
-    """A pytest plug-in: how each test ended, and how many recorded exchanges it holds."""
-
-    def __init__(self, *, over_us):
-        import pymeasure.test
-
-        self.ended: dict[str, bool] = {}
-        self.exchanges: dict[str, int] = {}
-        self._running = ""
-        own = carried if over_us else pymeasure.test.expected_protocol
-
-        def counted(instrument_class, comm_pairs, *given: Any, **settings: Any):
-            self.exchanges[self._running] = self.exchanges.get(self._running, 0) + len(comm_pairs)
-            return own(instrument_class, comm_pairs, *given, **settings)
-
-        pymeasure.test.expected_protocol = counted
-
-    def pytest_runtest_setup(self, item):
-        self._running = item.nodeid
-
-    def pytest_runtest_logreport(self, report):
-        if report.when == "call":
-            self.ended[report.nodeid] = report.passed
-
-
-def run(folder, *, over_us):
-    """Return how many exchanges each test holds that uses recorded ones, and whether it passed."""
-    counting = Counting(over_us=over_us)
-    given = ["-q", "-p", "no:cacheprovider", "--tb=line", "--timeout=10", "--import-mode=importlib"]
-    with TemporaryDirectory() as scratch:
-        settings = Path(scratch, "pytest.ini")  # neither PyMeasure's nor ours
-        settings.write_text("[pytest]\n", encoding="utf-8")
-        pytest.main([*given, "-c", str(settings), "--rootdir", str(folder), str(folder)], plugins=[counting])
-    return {
-        name: (counting.exchanges[name], passed)
-        for name, passed in counting.ended.items()
-        if name in counting.exchanges
-    }
-
-
-def main():
-    """Run both ways, each in a process of its own, for PyMeasure's tests bind their adapter when they are imported."""
-    folder, *way = sys.argv[1:]
-    if way:
-        Path(way[1]).write_text(json.dumps(run(Path(folder).resolve(), over_us=way[0] == "ours")), encoding="utf-8")
-        return
-    ways = {}
-    with TemporaryDirectory() as scratch:
-        for name in ("own", "ours"):
-            file = Path(scratch, name)
-            subprocess.run([sys.executable, "-m", __spec__.name, folder, name, file], check=True)
-            ways[name] = json.loads(file.read_text(encoding="utf-8"))
-    well = {name: pairs for name, (pairs, passed) in ways["own"].items() if passed}
-    ours = {name: pairs for name, pairs in well.items() if ways["ours"].get(name, (0, False))[1]}
-    print("not over our lines:", *sorted(set(well) - set(ours)), sep="\n  ")
-    print(f"{len(ours)} of {len(well)} records pass over our lines ({len(ours) / len(well):.1%}),")
-    print(
-        f"{sum(ours.values())} of {sum(well.values())} pairs of bytes ({sum(ours.values()) / sum(well.values()):.1%})"
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -2,6 +2,7 @@
 
 import math
 import struct
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -246,13 +247,6 @@ class Chatty(BoxDevice):
         self.ask("ID?", Deadline.after(0.05), "ID")
 
 
-class Patient(BoxDevice):
-    """Waits longer than it may."""
-
-    def read(self, deadline):
-        return super().read(Deadline.after(0.2 + deadline.remaining_s))
-
-
 class Optimist(BoxDevice):
     """Takes every failure for a zero."""
 
@@ -271,22 +265,6 @@ class Credulous(BoxDevice):
         text = self.line.read_line(b"\r", deadline).decode("ascii", "replace")
         digits = "".join(c for c in text if c.isdigit()) or "0"
         return Reading(float(digits), self.unit, self.line.clock.now_s())
-
-
-class WrongUnit(BoxDevice):
-    """Reports in another unit than it promises."""
-
-    def read(self, deadline):
-        got = super().read(deadline)
-        return Reading(got.value, "mV", got.time_s)
-
-
-class OldValue(BoxDevice):
-    """Reports a value from a minute ago."""
-
-    def read(self, deadline):
-        got = super().read(deadline)
-        return Reading(got.value, got.unit, got.time_s - 60.0)
 
 
 class Forgetful(BoxDevice):
@@ -314,20 +292,6 @@ class Falling(BoxDevice):
         return Reading(self.count, got.unit, got.time_s)
 
 
-class Sticky(BoxDevice):
-    """Keeps the setpoint when released."""
-
-    def release(self, deadline):
-        self.ask("KEEP", deadline)
-
-
-class Inexact(BoxDevice):
-    """Goes somewhere else."""
-
-    def apply(self, value, deadline):
-        super().apply(value * 1.1, deadline)
-
-
 class Unsafe(BoxDevice):
     """Has a safe state that depends on where it comes from."""
 
@@ -335,13 +299,6 @@ class Unsafe(BoxDevice):
         self.ask("STOP", deadline)
         if self.read_back(deadline).controlled:
             self.ask("SET 0.0", deadline)
-
-
-class TakesNan(BoxDevice):
-    """Sends whatever it gets."""
-
-    def apply(self, value, deadline):
-        self.ask(f"SET {value}", deadline)
 
 
 class Insistent(BoxDevice):
@@ -369,39 +326,43 @@ class InsistentDose(BoxDevice):
         return DoseStatus(running=False, dispensed_ml=1.0)
 
 
-class AnyDose(BoxDevice):
-    """Doses whatever it gets."""
-
-    def start_dose(self, volume_ml, deadline):
-        self.ask(f"DOSE {volume_ml}", deadline)
+def broken(name, **methods):
+    """A box that does these otherwise."""
+    return type(name, (BoxDevice,), methods)
 
 
-class HarmfulStop(BoxDevice):
-    """Dispenses when stopped."""
-
-    def stop(self, deadline):
-        self.ask("DOSE 0.5", deadline)
+def reads(**otherwise):
+    """How it reads, but for this."""
+    return lambda box, deadline: replace(
+        got := BoxDevice.read(box, deadline), **{n: f(got) for n, f in otherwise.items()}
+    )
 
 
 @pytest.mark.parametrize(
     ("device", "says"),
     [
         (Chatty, "connect.. sends nothing"),
-        (Patient, r"read\(\) waited 0.2 s beyond its deadline"),
+        (
+            broken("Patient", read=lambda box, d: BoxDevice.read(box, Deadline.after(0.2 + d.remaining_s))),
+            r"read\(\) waited 0.2 s beyond its deadline",
+        ),
         (Optimist, "On a silent line every call raises DeviceTimeout"),
         (Credulous, r"noise nothing is taken for a value.*read\(\) returned Reading"),
-        (WrongUnit, "unit 'mV', promised 'V'"),
-        (OldValue, "is not between asking and answering"),
+        (broken("WrongUnit", read=reads(unit=lambda _: "mV")), "unit 'mV', promised 'V'"),
+        (broken("OldValue", read=reads(time_s=lambda got: got.time_s - 60.0)), "is not between asking and answering"),
         (Forgetful, "twice the same"),
         (Falling, "and then 9[0-9].0 mL"),
-        (Sticky, r"after release\(\): ActuatorState\(controlled=True"),
-        (Inexact, "sent to 1.0, holds 1.1"),
+        (
+            broken("Sticky", release=lambda box, d: box.ask("KEEP", d)),
+            r"after release\(\): ActuatorState\(controlled=True",
+        ),
+        (broken("Inexact", apply=lambda box, v, d: BoxDevice.apply(box, v * 1.1, d)), "sent to 1.0, holds 1.1"),
         (Unsafe, r"safe\(\) leads to the same state from anywhere"),
-        (TakesNan, "nan was accepted"),
+        (broken("TakesNan", apply=lambda box, v, d: box.ask(f"SET {v}", d)), "nan was accepted"),
         (Insistent, "sent more than once"),
         (InsistentDose, "was sent again"),
-        (AnyDose, "nan mL was accepted"),
-        (HarmfulStop, "the total went from 0.0 to 1.0 mL"),
+        (broken("AnyDose", start_dose=lambda box, ml, d: box.ask(f"DOSE {ml}", d)), "nan mL was accepted"),
+        (broken("HarmfulStop", stop=lambda box, d: box.ask("DOSE 0.5", d)), "the total went from 0.0 to 1.0 mL"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

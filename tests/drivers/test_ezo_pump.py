@@ -49,15 +49,6 @@ def test_its_rate_is_asked_from_the_pump(device, pump):
     assert device.max_rate_ml_per_min == 41.2
 
 
-@pytest.mark.parametrize("rate", ["0.00", "-58.5", "nan"])
-def test_a_rate_that_cannot_be_is_not_taken(device, pump, rate, golden):
-    """Deadlines of doses are reckoned by it: by none at all a dose would never be overdue."""
-    pump.override["DC,?"] = [f"?MAXRATE,{rate}", "*OK"]
-    with golden.raises(GarbledReply):
-        device.ready(soon())
-    assert device.max_rate_ml_per_min == 58.5
-
-
 @pytest.mark.parametrize(("volume_ml", "sent"), [(0.507, "0.50"), (0.57, "0.57"), (8.2, "8.20"), (19.999, "19.99")])
 def test_a_dose_is_never_rounded_up(device, wire, volume_ml, sent):
     """Caps were held against the volume asked for."""
@@ -243,11 +234,24 @@ def test_25_a_pump_that_is_silent_is_an_error(device, pump, golden):
         device.stop(Deadline.after(0.05))
 
 
-def test_26_a_pump_that_would_dispense_at_power_up_is_not_ready(device, pump, golden):
-    """`Dstart` must be zero, and the error says how to make it so."""
-    pump.dstart = "10.00"
-    with golden.raises(DeviceFault):
+@pytest.mark.parametrize(
+    ("state", "answer", "error"),
+    [
+        ({"dstart": "10.00"}, None, DeviceFault),
+        ({"running": True}, None, DeviceFault),
+        *(({}, ("PV,?", f"?PV,{volts}"), DeviceFault) for volts in ("0.00", "9.50", "nan")),
+        *(({}, ("DC,?", f"?MAXRATE,{rate}"), GarbledReply) for rate in ("0.00", "-58.5", "nan")),
+    ],
+    ids=["Dstart", "runs", "0 V", "9.5 V", "nan V", "no rate", "negative rate", "nan rate"],
+)
+def test_26_a_pump_that_would_dispense_at_power_up_or_cannot_is_not_ready(device, pump, state, answer, error, golden):
+    """`Dstart` not zero, running, without motor supply, or at no rate, by which its deadlines are reckoned."""
+    vars(pump).update(state)
+    if answer is not None:
+        pump.override[answer[0]] = [answer[1], "*OK"]
+    with golden.raises(error):
         device.ready(soon())
+    assert device.max_rate_ml_per_min == 58.5
 
 
 def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire, pump, golden):
@@ -257,14 +261,6 @@ def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire
     assert wire.sent.count("Dstart,?") == 2
     answers = [["*ER"], ["?DSTART,10.00", "*OK"]]
     wire.answer = lambda command: answers.pop(0) if command == "Dstart,?" else pump(command)
-    with golden.raises(DeviceFault):
-        device.ready(soon())
-
-
-@pytest.mark.parametrize("voltage", ["0.00", "9.50", "nan"])
-def test_a_pump_without_motor_supply_is_not_ready(device, pump, voltage, golden):
-    """`PV,?` below what the motor needs is a fault that names the voltage, before any dose."""
-    pump.override["PV,?"] = [f"?PV,{voltage}", "*OK"]
     with golden.raises(DeviceFault):
         device.ready(soon())
 
@@ -358,13 +354,6 @@ def test_a_question_that_only_woke_the_pump_is_asked_again(wire, pump, device):
     wire.answer = Sleeper(pump)
     assert device.total(soon()).value == 0.0
     assert wire.sent[-3:] == ["TV,?", "i", "TV,?"]
-
-
-def test_a_running_pump_is_not_ready(device, pump, golden):
-    """A second dose is not begun while one runs."""
-    pump.running = True
-    with golden.raises(DeviceFault):
-        device.ready(soon())
 
 
 def test_a_dose_whose_reply_is_lost_is_not_repeated(wire, pump, golden):

@@ -1,12 +1,6 @@
-"""Every signal in every phase of a campaign, on the real daemon and the simulated rig: is all safe, and how soon.
+"""A signal in each phase of a campaign, on the real daemon and the simulated rig: is all safe, and how soon."""
 
-Run as a script it prints the table: `python -m tests.system.signal_matrix [--speed 60] [--phase NAME] [--signal NAME]`.
-"""
-
-import argparse
 import signal
-import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +8,9 @@ from typing import Any
 
 from rigctl.campaign import safe_file
 from tests.bench.players import install_policy
-from tests.simulated import SimHandle, at_rest, start_sim
+from tests.simulated import SimHandle, at_rest
 from tests.system.stack import WITH_CALCIUM, Process, Stack, greenhouse, wait_until
 
-SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL")
 VALVES = (("b", "nh4", "k"),)
 SLOW = """
     if trial > 1:
@@ -209,33 +202,3 @@ def tried(bench: Bench, phase: str, name: str) -> Cell:
     ended_s = time.monotonic() - began_s
     assert is_safe(bench.sim), f"{phase}, {name}: safe, and then no more"
     return Cell(safe_s, ended_s, code)
-
-
-def main(arguments: list[str]) -> None:
-    """Print the table."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--speed", type=float, default=60.0)
-    options.add_argument("--phase", action="append", choices=list(PHASES))
-    options.add_argument("--signal", action="append", choices=SIGNALS)
-    given = options.parse_args(arguments)
-    signals = given.signal or SIGNALS
-    print(f"| phase | {' | '.join(signals)} |\n|{'---|' * (len(signals) + 1)}")
-    with tempfile.TemporaryDirectory(prefix="rigctl-signals-") as folder:
-        sim = start_sim("greenhouse", Path(folder), speed=given.speed, seed=5)
-        for phase in given.phase or PHASES:
-            cells = []
-            for name in signals:
-                place = Path(folder) / f"{phase}-{name}".replace(" ", "-")
-                place.mkdir()
-                stack = Stack(sim, place)
-                try:
-                    cell = tried(Bench(sim, stack), phase, name)
-                finally:
-                    stack.end()
-                cells.append(f"{cell.safe_s:.2f} s ({cell.exit_code})")
-            print(f"| {phase} | {' | '.join(cells)} |", flush=True)
-        sim.stop()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -60,19 +60,6 @@ def test_fault_18_an_exchanged_instrument_is_refused_until_a_person_accepts_it(s
     assert ended(stack, config, state).process.returncode == 0
 
 
-def test_a_device_is_not_accepted_behind_a_running_campaign_s_back(sim, stack, tmp_path):
-    """Exit 4; nor is one that the configuration does not know."""
-    config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
-    run = stack.run(config, state)
-    next_trial(run, "RECORDED")
-    behind = stack.rigctl("accept-device", config, "camera", "--state", state, "--json")
-    assert behind.wait() == 4
-    assert behind.error["kind"] == "Locked"
-    unknown = stack.rigctl("accept-device", config, "kamera", "--state", state, "--json")
-    assert unknown.wait() == 2
-    assert "kamera" in unknown.error["what"]
-
-
 def test_fault_67_two_campaigns_on_one_server_are_refused(sim, stack, tmp_path):
     """Other state directories, other instruments, the same PLC under another name: exit 4, naming the first."""
     config = greenhouse(tmp_path / "rig.yaml")

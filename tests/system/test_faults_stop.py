@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 PROMISE_S = 2.0
 """Wall seconds from the signal to the safe state."""
 MARGIN_S = 8.0
-"""For a busy machine; `signal_matrix.py` measures what an idle one takes."""
+"""For a busy machine."""
 
 
 def rig_time_s() -> float:

@@ -1,11 +1,10 @@
-"""Signals in the phases of a campaign; `tests/system/signal_matrix.py` tries all of them in all."""
+"""Signals in the phases of a campaign."""
 
 import pytest
 
 from tests.simulated import start_sim
-from tests.system.signal_matrix import Bench, importing, tried
+from tests.system.signal_matrix import Bench, tried
 from tests.system.stack import Stack
-from tests.system.test_faults_journal import moves
 
 pytestmark = pytest.mark.system
 
@@ -44,17 +43,3 @@ def test_fault_29_sigterm_at_the_pace_of_real_instruments(slow_sim, tmp_path, ph
         assert tried(Bench(slow_sim, stack), phase, "SIGTERM").exit_code in (0, 1)  # 1: safe, but not confirmed in time
     finally:
         stack.end()
-
-
-def test_a_signal_before_a_first_campaign_begins_ends_it(sim, stack):
-    """With nothing driven and no journal yet: nothing moves, exit 0, and the campaign can be run afterwards."""
-    bench = Bench(sim, stack)
-    config, before = bench.config(settle_s=0.2), sim.state()["writes"]["plc"]
-    run = bench.run(config, from_nothing=True)
-    run.until(lambda: importing(run), "its imports")
-    run.process.terminate()
-    assert run.wait() == 0, run.said
-    assert [w for w in sim.state()["writes"]["plc"][len(before) :] if moves(w)] == []
-    assert run.answer["ending"] == "abandoned"
-    again = bench.run(config, "--max-trials", 1)
-    assert again.wait() == 0
