@@ -23,7 +23,7 @@ from tests.campaign.test_looking import left_behind
 from tests.campaign.test_operating import TRIALS, campaign, produced
 from tests.campaign.test_recover import AT
 from tests.campaign.test_verify import doctored
-from tests.profiles import slow_beyond
+from tests.profiles import nightly_beyond, slow_beyond
 
 NIGHT = replace(BY_SENSOR, at_end="end")
 AT_ONCE = make_rig_spec().outcomes[0]
@@ -87,7 +87,7 @@ async def test_an_exchanged_sensor_gives_no_outcome_of_a_trial_before_a_person_h
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("late", [BY_HAND, replace(NIGHT, after_s=600.0)], ids=["hand", "sensor"])
+@pytest.mark.parametrize("late", nightly_beyond(1, [replace(NIGHT, after_s=600.0), BY_HAND]), ids=["sensor", "hand"])
 async def test_production_that_begins_while_outcomes_are_awaited_is_made_of_what_has_come(patient, late):
     """What comes of trials in its midst is theirs, and no batch's; the campaign that goes on afterwards knows it."""
     spec = campaign(rig=make_rig_spec(outcomes=(late,)))

@@ -90,18 +90,6 @@ async def test_a_campaign_goes_on_from_past_trials(stage):
         assert [(t.decided, t.differences) for t in replay(read, spec)] == [(False, ())] * 3 + [(True, ())] * 2
 
 
-@pytest.mark.slow
-async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_lost(stage):
-    """Were a correction applied to decisions made before it, replay would say so."""
-    spec = make_spec(policy=Learning(), max_trials=4)
-    await stage.run(spec)
-    with closing(opened(stage.state)) as journal:
-        void(journal, 1, "Ada", "tap open")
-        journal._connection.execute("UPDATE trials SET corrections = 1 WHERE trial = 3")
-    with stage.journal() as read:
-        assert [bool(found.differences) for found in replay(read, spec)] == [False, False, True, False]
-
-
 def test_a_void_trial_is_void_once_and_can_be_taken_in_again(journal, golden):
     """Who has done it is said; a reason is asked for."""
     golden(void(journal, 2, "Ada", "tap open"))

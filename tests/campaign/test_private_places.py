@@ -37,19 +37,10 @@ with socket.socket(socket.AF_UNIX) as ear:
 """
 
 
-@pytest.mark.parametrize("mode", [0o720, 0o702, 0o1777])
+@pytest.mark.parametrize("mode", [0o720, 0o702, 0o1777, pytest.param(None, marks=root)])
 def test_fault_86_a_directory_whose_files_others_may_replace_is_refused(tmp_path, mode):
-    """Nothing is written into it."""
-    tmp_path.chmod(mode)
-    with pytest.raises(UsageError), state_lock(tmp_path):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-@root
-def test_fault_86_a_directory_of_another_owner_is_refused(tmp_path):
-    """Nothing is written into it."""
-    os.chown(tmp_path, 12345, 12345)
+    """Nothing is written into it, nor into one of another owner."""
+    os.chown(tmp_path, 12345, 12345) if mode is None else tmp_path.chmod(mode)
     with pytest.raises(UsageError), state_lock(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []

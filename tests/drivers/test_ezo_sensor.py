@@ -61,21 +61,6 @@ def test_it_says_whether_it_is_simulated_and_what_it_is_called(wire, circuit):
     assert device.simulated(soon())
 
 
-def test_a_sleeping_probe_is_woken(line, peer):
-    """What wakes a circuit is lost, so it is asked again, within the deadline of the first reading."""
-    circuit, asleep = Circuit(), [True]
-
-    def answer(request):
-        if asleep and asleep.pop():
-            return [b"*WA\r"]
-        return ["".join(f"{text}\r" for text in circuit(request[:-1].decode())).encode()]
-
-    end = peer(PtyPeer, cut_lines(b"\r"), answer)
-    device = EzoSensorDriver.connect(EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
-    assert device.read(Deadline.after(5.0)).value == 6.021
-    assert end.requests == [b"i\r", b"i\r", b"C,0\r", b"R\r"]
-
-
 def test_a_probe_that_sleeps_between_readings_is_woken(wire, circuit):
     """A reading that only woke the circuit is asked for again."""
     device = sensor(wire)

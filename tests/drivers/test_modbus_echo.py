@@ -29,6 +29,7 @@ WRITES = {
 }
 READS = {
     "01": lambda line, until: line.read_bits(1, "coil", 5, 1, until) == [True],
+    "02": lambda line, until: line.read_bits(1, "discrete", 4, 2, until) == [False, True],
     "03": lambda line, until: line.read_registers(1, "holding", 7, 1, until) == [700],
     "04": lambda line, until: line.read_registers(1, "input", 2, 1, until) == [42],
 }

@@ -4,7 +4,6 @@ import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.bus import Bus, BusTiming
-from rigctl.rig.handle import combined
 from rigctl.rig.protocols import Deadline
 from rigctl.rig.values import News
 from tests.drivers.peers import (
@@ -47,19 +46,6 @@ def tcp(peer, line, unit):
 def test_the_crc_of_the_tests_is_the_standards():
     """The peer's own CRC gives the example of the Modbus serial line guide: 02 07 -> 41 12."""
     assert crc16(bytes([0x02, 0x07])) == bytes([0x41, 0x12])
-
-
-def test_every_function_reaches_its_table(rtu, unit):
-    """Reads and writes use the functions the tables call for and arrive where they should."""
-    assert rtu.read_registers(1, "holding", 7, 1, patient()) == [700]
-    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
-    assert rtu.read_bits(1, "coil", 5, 1, patient()) == [True]
-    assert rtu.read_bits(1, "discrete", 4, 2, patient()) == [False, True]
-    rtu.write_registers(1, 20, [9], patient())
-    rtu.write_registers(1, 30, [1, 2], patient())
-    rtu.write_coils(1, 6, [True], patient())
-    assert [pdu[0] for pdu in unit.pdus] == [3, 4, 1, 2, 6, 0x10, 5]
-    assert (unit.words[(3, 20)], unit.words[(3, 30)], unit.words[(3, 31)], unit.coils[6]) == (9, 1, 2, True)
 
 
 @pytest.mark.parametrize("fault", [flipped, truncated, after_garbage], ids=lambda f: f.__name__)
@@ -185,19 +171,6 @@ def test_11_a_write_that_may_have_been_carried_out_all_the_same_is_not_refused(r
         rtu.write_registers(1, 9, [5], patient())
     assert rtu.read_registers(1, "holding", 9, 1, patient()) == [5]
     assert [pdu[0] for pdu in unit.pdus] == [6, 3]
-
-
-def test_9_two_refusals_are_told_as_one(rtu, unit):
-    """What several devices of a bus refuse is one fault that has the messages of all."""
-    unit.faults = [exception(1), exception(2)]
-    refusals = []
-    for at in (2, 3):
-        with pytest.raises(DeviceFault) as refused:
-            rtu.read_registers(1, "input", at, 1, patient())
-        refusals.append(refused.value)
-    told = combined(refusals)
-    assert isinstance(told, DeviceFault)
-    assert [f"register {at}: " in line for at, line in zip((2, 3), str(told).splitlines(), strict=True)] == [True] * 2
 
 
 @pytest.mark.parametrize("code", [5, 6])

@@ -3,11 +3,11 @@
 import pytest
 import serial
 
-from rigctl.errors import DeviceTimeout, GarbledReply
+from rigctl.errors import DeviceTimeout
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import HangUp, TcpPeer, cut_rtu, dribbled, flipped, foreign_slave, from_unit, late, patient
+from tests.drivers.peers import HangUp, TcpPeer, cut_rtu, dribbled, flipped, foreign_slave, late, patient
 
 
 @pytest.fixture
@@ -37,13 +37,6 @@ def test_after_a_timeout_the_line_is_silent_as_a_serial_one(over_tcp, unit, serv
         over_tcp.read_registers(1, "input", 2, 1, Deadline.after(0.1))
     assert over_tcp.read_registers(1, "input", 3, 1, patient()) == [43]
     assert server.connections == 1
-
-
-def test_another_unit_s_answer_is_named(over_tcp, unit, golden):
-    """The unit stands first in the frame, as on a serial line."""
-    unit.faults = [from_unit(9)] * 3
-    with golden.raises(GarbledReply):
-        over_tcp.read_registers(1, "input", 2, 1, patient())
 
 
 def test_a_connection_that_breaks_is_opened_again(peer, line, unit, golden):

@@ -9,7 +9,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
-from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, cut_lines, over_once, soon
+from tests.drivers.peers import Overdue, PtyPeer, cut_lines, over_once, soon
 
 
 class Instrument:
@@ -167,20 +167,6 @@ def test_an_endless_error_queue_ends(wire, instrument):
     with pytest.raises(DeviceFault):
         device.read(soon())
     assert wire.sent.count("SYST:ERR?") < 60
-
-
-@pytest.mark.parametrize("kind", ["serial", "tcp"])
-def test_it_works_over_serial_and_tcp(line, peer, instrument, kind):
-    """The same driver reads over a serial port and over a socket."""
-
-    def answer(request):
-        return [f"{text}\n".encode() for text in instrument(request[:-1].decode())]
-
-    end = peer(PtyPeer if kind == "serial" else TcpPeer, cut_lines(b"\n"), answer)
-    url = f"serial://{end.path}" if kind == "serial" else f"tcp://127.0.0.1:{end.port}"
-    device = camera(line(url))
-    assert device.identify(Deadline.after(60.0)).model == "GC-1"
-    assert device.read(Deadline.after(60.0)).value == 2.5
 
 
 def test_a_late_answer_is_not_taken_for_the_next_one(line, peer, instrument):
