@@ -11,10 +11,12 @@ import pytest
 from rigctl.errors import RigctlError
 from rigctl.page import report_files
 from rigctl.page.report import Picture, document, drawings, report
+from rigctl.page.study import MOST_TRIALS
 from tests.full_disk import full_disk
 from tests.page.big_journal import lengthen
 from tests.page.conftest import NOON, told
 from tests.page.test_render import Outline
+from tests.profiles import nightly_beyond
 
 MOST_BYTES = 1_000_000
 ELSEWHERE = re.compile(r"""(?:src|href|action)=|url\(|@import|<script|https?://(?!www\.w3\.org/)""")
@@ -116,15 +118,16 @@ def test_names_are_never_markup(found):
 
 
 @pytest.mark.slow
-def test_a_report_of_many_trials_is_no_larger(finished, tmp_path):
+@pytest.mark.parametrize("trials", nightly_beyond(1, [MOST_TRIALS + 100, 5_000]))
+def test_a_report_of_many_trials_is_no_larger(finished, tmp_path, trials):
     """What is listed is counted beyond some lines, what is drawn is thinned; what takes long is left out."""
     shutil.copytree(finished, tmp_path / "long")
-    lengthen(tmp_path / "long", 5_000)
+    lengthen(tmp_path / "long", trials)
     with told(tmp_path / "long") as (_, campaign):
         found = report(campaign.reader, campaign.loaded, NOON)
     text = document(found)
     assert len(text.encode()) < MOST_BYTES
-    assert "5000 trials" in text
+    assert f"{trials} trials" in text
     assert found.changes == ()
 
 
