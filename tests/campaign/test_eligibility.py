@@ -78,6 +78,13 @@ def test_what_a_device_is_in_bars_the_control_sets_that_need_it_so(device, state
     assert (against, sets) == ([] if kind is None else [(device, kind, severity)], barred)
 
 
+def test_what_does_not_follow_is_said_with_what_to_do_about_it():
+    """Its cause, then the remedy."""
+    state = DeviceState(astray="does not bring a to its setpoint", check="look at its hose")
+    (objection,) = objections(make_rig_spec(), {"pump": state})
+    assert (objection.why, objection.remedy) == (state.astray, state.check)
+
+
 def test_what_every_trial_does_is_needed_by_every_control_set():
     """Sensors, energy meters, prepared actuators and what is given anyway; pumps and treatments as they are chosen."""
     rig = make_rig_spec()
@@ -194,11 +201,11 @@ def test_what_is_said_of_upkeep_has_what_is_known_and_nothing_else(entry, number
 def test_days_and_millilitres_are_told_to_programs_rounded():
     """Days to a hundredth, the time to the next calibration among them; volumes to a microlitre."""
     known = {
-        "pump": DeviceState(left_ml=120.12345, dose_ml=20.0, tubing_ml=0.00049),
+        "pump": DeviceState(left_ml=120.12345, dose_ml=20.0, tubing_ml=0.98765),
         "a_probe": DeviceState(calibrated_ago_s=3.1150001 * DAY_S),
     }
     pump, probe = to_json(make_rig_spec(care=CARE), known)
-    assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.0)
+    assert (pump["left_ml"], pump["doses_left"], pump["tubing_ml"]) == (120.123, 6, 0.988)
     assert DeviceState(left_ml=-3.0, dose_ml=20.0).doses_left == 0
     assert (probe["calibrated_days_ago"], probe["calibration_due_days"]) == (3.12, 26.88)
 

@@ -154,6 +154,7 @@ def single(value):
         ((412.7, 412.81), Decimal("0.01")),
         ((single(412.7), single(412.81)), Decimal("0.01")),
         ((single(1_000_000.0625), single(1_000_000.125)), Decimal(2) ** -4),  # all that float32 can tell
+        ((1_000_000.01, 1_000_000.03), Decimal("0.01")),  # more than float32 holds
         ((2.0**-40, 2.0**-39), Decimal("1e-10")),  # no more decimals than ten are looked at
     ],
 )

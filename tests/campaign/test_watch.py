@@ -96,7 +96,7 @@ def test_a_look_that_comes_a_little_late_is_told_and_holds_nothing(late_s, found
         (RigGlance(steps={"ph": "went from 6 to 4"}), "step", "trip"),
         (RigGlance(stuck={"modbus": "read"}), "bus", "hold"),
         (RigGlance({"ph": seen(6.0, 9.0, must_be_fresh=True)}), "stale sensor", "hold"),
-        (RigGlance({"ph": seen(6.0, same_for_s=61.0, frozen_after_s=60.0)}), "frozen sensor", "hold"),
+        (RigGlance({"ph": seen(6.0, same_for_s=60.0, frozen_after_s=60.0)}), "frozen sensor", "hold"),
     ],
 )
 def test_what_the_rig_shows_has_its_consequence(glance, rule, then):

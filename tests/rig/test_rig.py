@@ -140,6 +140,13 @@ async def test_the_order_of_control(bench, rig):
     assert bench.clock.now_s() - before_s == pytest.approx(120.0 + 40.0 + 45.0)
 
 
+async def test_what_was_prepared_before_a_look_is_not_prepared_again(bench, rig):
+    """The tank would be refilled twice, and what was read of it would be old."""
+    await rig.prepare()
+    await rig.control({"b": 30.0}, prepared=True)
+    assert [e for e in bench.plc.log if e.startswith("refill") and e.endswith("apply")] == ["refill apply"]
+
+
 async def test_nothing_moves_when_one_setpoint_is_refused(bench, rig):
     """Fault 42: a setpoint out of range, or for a variable without actuator, is refused before anything moves."""
     for setpoints in ({"b": 30.0, "ca": 7.0}, {"b": float("nan")}, {"b": 30.0, "t": 20.0}, {"nobody": 1.0}):

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import pytest
 
 from rigctl.errors import DeviceTimeout
-from rigctl.rig.safing import LEAST_PATIENCE_S
+from rigctl.rig.safing import LEAST_PATIENCE_S, together_s
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_lines, cut_mbap, cut_rtu, peers
 from tests.rig.boards import SlowPump, distant_plc, reading, relay, rig_of, rtu_board
 from tests.rig.fakes import FakeDoseLog
@@ -193,6 +194,12 @@ def reckoned(url, **more):
         ("modbus", url, options, 0.5) for options in ({"enable": {"coil": 0}, **more}, {"read": {"at": 0}})
     )
     return rig_of({"drive": drive}, sensor, FakeDoseLog()).time_to_safe()
+
+
+@pytest.mark.parametrize(("takes", "together"), [(lambda devices: 0.1 * len(devices), 0.1), (None, 2.0)])
+def test_one_instrument_alone_goes_safe_in_its_own_time(takes, together):
+    """What its driver says; of one that cannot say its timeout."""
+    assert together_s([SimpleNamespace(device=SimpleNamespace(safe_all_s=takes), timeout_s=2.0)]) == together
 
 
 def test_the_silence_that_a_line_may_owe_is_reckoned():

@@ -39,6 +39,7 @@ def said(total_ml, shown_ml=0.0, *, before_ml=100.0, ran_at_ml=None, timely=Fals
         (said(112.0, 12.0, ran_at_ml=10.0), 12.0),
         (said(112.0, 9.0, ran_at_ml=10.0), None),
         (said(112.0, 9.995, ran_at_ml=10.0), 12.0),
+        (said(112.0, 0.01, ran_at_ml=0.01), 12.0),
         (said(100.0, 0.0, ran_at_ml=0.0), None),
         (said(120.0, 20.0, ran_at_ml=50.0), 20.0),
         (said(0.0, before_ml=0.0), None),
