@@ -41,6 +41,7 @@ from rigctl.console.output import (
     after_status,
     console,
     print_json,
+    recommend_command,
     remark,
     tell,
 )
@@ -179,7 +180,8 @@ def run(
         directory = state_directory(state, loaded.name)
         with _shown(loaded, directory, serve=serve, json=json) as screen:
             outcome = running.run_campaign(loaded, directory, screen, ctx.obj)
-        found, shown = outcome.recommendation, lambda screen: running.show(outcome, loaded, screen)
+        ask = recommend_command(config, state)
+        found, shown = outcome.recommendation, lambda screen: running.show(outcome, loaded, screen, ask=ask)
         following = after_run(config, state, outcome.result.ending, None if found is None else found.rule)
         return Answer(running.to_json(outcome), shown, following, outcome.exit_code)
 

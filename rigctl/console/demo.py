@@ -23,7 +23,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import make_directory
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console import run
-from rigctl.console.output import number
+from rigctl.console.output import number, recommend_command
 from rigctl.console.serving import linger, page_beside
 from rigctl.core.advice.recommend import Option
 from rigctl.core.advice.rule import Rule
@@ -367,7 +367,8 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 def show(done: Demo, console: Console) -> None:
     of_rule = "" if done.rule_truth is None else f"the rule gives {_yields(done, done.rule_truth)}; the fixed setting "
-    run.show(done.outcome, done.loaded, console, f"simulator's truth: {of_rule}{_truth(done)}")
+    ask = "" if done.keep is None else recommend_command(None, done.keep / "state")
+    run.show(done.outcome, done.loaded, console, f"simulator's truth: {of_rule}{_truth(done)}", ask)
     console.print()
     for line in compared(done):
         console.print(line)

@@ -280,8 +280,13 @@ class Answer:
         else:
             for sentence in self.sentences:
                 write(sentence)
-        if self.following and not json:
-            sys.stdout.write(f"{self.following}\n")
+        for line in self.following.splitlines() if not json else ():
+            # a command is never broken, so that it can be copied; what is said of it gives way
+            command, gap, of_it = line.partition("   (")
+            apart = gap and len(line) > columns(sys.stdout)
+            sys.stdout.write(f"{command if apart else line}\n")
+            if apart:
+                write(f"{INDENT}({of_it}")
 
 
 def redraws(console: Console) -> bool:
@@ -350,7 +355,7 @@ def before_recommend(config: Path | None, state: Path | None, awaited: int, *, w
 
 def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | None) -> str:
     """Deal with what stands in the way, else go on, else read what came of it."""
-    which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"
+    which = _which(config, state)
     named = f"{'CONFIG' if config is None else _word(config)}{_where(state)}"
     done = "ended" in answer and answer["ended"] in DONE
     if "tripped" in answer:
@@ -380,14 +385,17 @@ def after_run(config: Path, state: Path | None, ending: str, rule: Rule | None) 
     return f"{HEAD}rigctl status {_word(config)}{_where(state)}"
 
 
+def recommend_command(config: Path | None, state: Path | None, history: Path | None = None) -> str:
+    return f"rigctl recommend{_which(config, state)}{'' if history is None else f' --history {_word(history)}'}"
+
+
 def after_recommend(config: Path | None, state: Path | None, rule: Rule | None) -> str:
     """Write it all down for others; where readings count, ask what is best at just what was read."""
-    which = f"{'' if config is None else f' {_word(config)}'}{_where(state)}"
-    report = f"{HEAD}rigctl report{which}   (one page to read, mail and print)"
+    report = f"{HEAD}rigctl report{_which(config, state)}   (one page to read, mail and print)"
     if rule is None or not rule.follows:
         return report
     read = ",".join(f"{trust.variable}=READ" for trust in rule.trust if trust.rho > 0)
-    return f"On a day: rigctl recommend{which} --now {read}   (what is best at just that)\n{report}"
+    return f"On a day: {recommend_command(config, state)} --now {read}   (what is best at just that)\n{report}"
 
 
 def _word(path: Path) -> str:
@@ -396,3 +404,7 @@ def _word(path: Path) -> str:
 
 def _where(state: Path | None) -> str:
     return "" if state is None else f" --state {_word(state)}"
+
+
+def _which(config: Path | None, state: Path | None) -> str:
+    return f"{'' if config is None else f' {_word(config)}'}{_where(state)}"

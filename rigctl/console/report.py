@@ -110,10 +110,14 @@ def show(
     console: Console,
     note: str = "",
     *,
+    ask: str = "",
     technical: bool = False,
     details: bool = False,
 ) -> None:
-    """Show a recommendation to people; `note` is one more line about its setting, e.g. what a simulator says of it."""
+    """Show a recommendation to people; `note` is one more line about its setting, e.g. what a simulator says of it.
+
+    `ask` is the command that gives it again; empty: there is none.
+    """
     width, rule, now = console.width, recommendation.rule, recommendation.now
     say = words.answer(labels, recommendation)
     if now is not None:
@@ -132,8 +136,8 @@ def show(
     left_out = len(say.answer.ways) - len(listed)
     more = f"{counted(left_out, 'more way')}, and the value of each" if left_out else "Value of each"
     lines(console, wrapped(f"{INDENT}{words.INTERVAL}", width))
-    if not details:
-        lines(console, wrapped(f"{INDENT}{more}: rigctl recommend --details", width))
+    if ask and not details:
+        lines(console, wrapped(f"{INDENT}{more}: {ask} --details", width))
     if details or technical:
         lines(console, ("", *_details(recommendation, labels, width, technical=technical)))
     if recommendation.front is not None:

@@ -171,8 +171,8 @@ def _ending_json(result: CampaignResult) -> Mapping[str, Any]:
     }
 
 
-def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "") -> None:
-    """Show how it ended, for people; `note` goes with the recommendation."""
+def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "", ask: str = "") -> None:
+    """Show how it ended, for people; `note` and `ask` go with the recommendation."""
     labels, result = ShownLabels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
@@ -183,7 +183,7 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "")
         to_come = f" yet; those of {counted(outcome.awaited, 'trial')} are awaited" if outcome.awaited else ""
         console.print(f"No recommendation: no trial has given an outcome{to_come}.")
     else:
-        report.show(outcome.recommendation, labels, console, note)
+        report.show(outcome.recommendation, labels, console, note, ask=ask)
 
 
 def _show_unsafe(result: CampaignResult, console: Console) -> None:

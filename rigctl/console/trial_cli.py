@@ -39,6 +39,7 @@ from rigctl.console.output import (
     at_a_terminal,
     before_recommend,
     columns,
+    recommend_command,
     remark,
     write,
     yes,
@@ -140,7 +141,14 @@ def ingest(
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
     if done.departed:
         remark(f"trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}")
-    return Answer(done.to_json(), None, after_ingest(loaded, state, spent=done.spent >= done.budget))
+    fields, spent = done.to_json(), done.spent >= done.budget
+    return Answer(fields, [_recorded(fields, loaded.currency)], after_ingest(loaded, state, spent=spent))
+
+
+def _recorded(answer: Mapping[str, Any], currency: str) -> str:
+    first, *more = answer["trials"]
+    trials = f"trials {first} to {more[-1]}" if more else f"trial {first}"
+    return f"{trials} recorded; {answer['spent']:.2f} of {answer['budget']:.2f} {currency} spent"
 
 
 def recommend(
@@ -176,9 +184,10 @@ def recommend(
                     wired = loaded.wired
                     error.extend(f"\n{before_recommend(here.config, here.state, error.awaited, wired=wired)}")
                 raise
+    ask, labels = recommend_command(here.config, here.state, history), ShownLabels.of(loaded)
     return Answer(
         report.to_json(found),
-        lambda screen: report.show(found, ShownLabels.of(loaded), screen, technical=technical, details=details),
+        lambda screen: report.show(found, labels, screen, ask=ask, technical=technical, details=details),
         "" if history is not None else after_recommend(here.config, here.state, found.rule),
     )
 
@@ -358,10 +367,7 @@ def import_(
         answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
     if dry_run:
         return Answer(answer, [f"mistyped? {doubt}" for doubt in answer["doubts"]])
-    first, *more = answer["trials"]
-    told = {"imported": f"trials {first} to {more[-1]}" if more else f"trial {first}"}
-    told |= {name: answer[name] for name in ("spent", "budget")}
-    return Answer(answer if json else told, None, after_ingest(loaded, state, spent=False))
+    return Answer(answer, [_recorded(answer, loaded.currency)], after_ingest(loaded, state, spent=False))
 
 
 def answering(read: Callable[[TableFlags], T], said: TableFlags, *, ask: bool) -> T:

@@ -38,7 +38,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.errors import Mistake, UsageError
 from rigctl.people import this_person
-from rigctl.text import Names, set_label, set_members, shown_value
+from rigctl.text import set_label, set_members, shown_value
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
@@ -221,7 +221,6 @@ def departure(
             done = "was at", values[name]
         else:
             continue
-        own = Names({}, {}, space.units.levels)  # no units
-        did, wish = (shown_value(name, value, own, 6) for value in (done[1], wanted))
+        did, wish = (shown_value(name, value, space.units, 6) for value in (done[1], wanted))
         told.append(f"{name} {done[0]} {did} instead of {wish}")
     return ", ".join(told)

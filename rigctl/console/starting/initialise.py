@@ -199,7 +199,7 @@ class Wanted:
         if not devices and not said.by_hand:
             if prompt is None:
                 raise UsageError(_NOBODY if probes else _NEITHER)
-            prompt.say("Nobody answers there, so a person does the trials.")
+            prompt.say("Nobody answers there, so a person does the trials. If a place was mistyped, begin again.")
             said = replace(said, by_hand=True)
         draft = _flags(said, self.file, devices)
         lacking = missing(draft, devices)
