@@ -322,8 +322,7 @@ class ForeignInstrument:
     def _told(self, where: str, problem: Exception, call: ForeignCall) -> DeviceError:
         said = f"{where}: {type(problem).__name__}: {one_line(str(problem), LONGEST_NAME)}"
         if call.lost is not None:
-            what = f"{where}: {call.lost.what}{self._frame()}"
-            return type(call.lost)(what, bus=self.line.url)
+            return type(call.lost)(f"{where}: {call.lost.what}{self._frame()}", bus=self.line.url)
         return (GarbledReply if call.heard else DeviceFault)(said, bus=self.line.url)
 
     def _frame(self) -> str:

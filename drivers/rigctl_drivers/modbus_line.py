@@ -417,5 +417,4 @@ class ModbusLine(WiredLine, RegisterLine):
             sent, got = [address, values[0]], [answer.address, *answer.registers, *answer.bits[:1]]
         else:
             sent, got = [address, len(values)], [answer.address, answer.count]
-        problem = f"sent {sent} but {got} was confirmed; only a read-back can tell"
-        self._exchanger.check(request, got == sent, problem)
+        self._exchanger.check(request, got == sent, f"sent {sent} but {got} was confirmed; only a read-back can tell")

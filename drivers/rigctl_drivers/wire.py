@@ -203,8 +203,7 @@ class Wire:
         while rest:
             if not _ready(self._opened(), select.POLLOUT, deadline):
                 taken = len(data) - len(rest)
-                what = f"only {taken} of {len(data)} bytes could be sent: the port blocks"
-                raise DeviceTimeout(what, bus=self.url)
+                raise DeviceTimeout(f"only {taken} of {len(data)} bytes could be sent: the port blocks", bus=self.url)
             try:
                 rest = rest[self._opened().write(rest) :]
             except BlockingIOError:  # poll promised more room than there is
@@ -273,8 +272,7 @@ class Wire:
         if not self._heard:
             self._back_off.failed()
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
-        what = f"connection lost ({why}); whether the last request was carried out is unknown"
-        return LineLost(what, bus=self.url)
+        return LineLost(f"connection lost ({why}); whether the last request was carried out is unknown", bus=self.url)
 
 
 class WiredLine(Line):

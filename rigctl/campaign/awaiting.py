@@ -202,8 +202,7 @@ class Awaiting(CampaignPart):
         row = await self.journal.call(lambda j: j.read.trial(trial))
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
         how = f"`rigctl trial outcome {trial} VALUE` records {', '.join(self.spec.rig.late_names)}"
-        message = f"trial {trial}: its outcome is awaited{until}: {how}"
-        self.desk.minor("trial", message, kind="outcome awaited")
+        self.desk.minor("trial", f"trial {trial}: its outcome is awaited{until}: {how}", kind="outcome awaited")
 
 
 def _wrong(measured: Measurement | None) -> str:

@@ -104,8 +104,7 @@ async def metered_before(campaign: CampaignPart, *, afresh: bool) -> Mapping[str
     unread = {name: f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid}
     if unread:
         devices = {m.device for m in meters if m.name in unread and m.device is not None}
-        why = f"not started, its cost could not be metered: {'; '.join(unread.values())}"
-        raise DeviceError(why, devices=devices)
+        raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread.values())}", devices=devices)
     return before
 
 

@@ -162,8 +162,7 @@ def _watched(scene: Scene) -> Iterator[Obstacle]:
     """Wait also while an interlock cannot be judged: what it forbids may be so."""
     holding = "; ".join(map(str, scene.demanding("hold", "fail")))
     if holding or scene.lingers:
-        why = holding or "the fault must stay away for a while"
-        yield Obstacle(("watch", ""), "hold", why, "the alarm is over")
+        yield Obstacle(("watch", ""), "hold", holding or "the fault must stay away for a while", "the alarm is over")
     elif scene.unjudged:
         yield Obstacle(("unjudged", ""), "hold", "an interlock has no first reading yet", silent=True)
 

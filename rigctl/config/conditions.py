@@ -198,8 +198,7 @@ class _Parser:
         if limit.kind != "quantity":
             raise self.refused(limit, "a quantity: readings are compared with quantities")
         unit = self.unit(name)
-        what = f"in {unit or 1}, like {name.text} (column {limit.column})"
-        value = self.units.to(limit.text, unit or "1", what)
+        value = self.units.to(limit.text, unit or "1", f"in {unit or 1}, like {name.text} (column {limit.column})")
         if not math.isfinite(value):
             raise self.refused(limit, "finite")
         return Compare(name.text, sign, value, unit)

@@ -72,7 +72,7 @@ def _profile(context: CheckContext, path: KeyPath, driver: type[Driver], said: s
     except ConfigError as error:
         context.findings.add_elsewhere(error.mistakes)
     except ValueError as error:
-        context.findings.add(path, flaw_of(error))
+        context.add(path, flaw_of(error))
     return None
 
 
@@ -173,7 +173,7 @@ def check_device(context: CheckContext, path: KeyPath, name: str, role: str) -> 
     allowed = f"must be one of {', '.join(able)}" if able else ""
     driver = context.config.devices[name].driver
     wrong = got(name, allowed, did_you_mean(name, able), lead=f", which is no {role} (driver {driver})")
-    context.findings.add(path, wrong)
+    context.add(path, wrong)
 
 
 def made_of(devices: Mapping[str, DeviceSpec | None], registry: Registry) -> Mapping[str, Device]:

@@ -153,6 +153,9 @@ class CheckContext:
     measures: Mapping[KeyPath, Measure] = field(default_factory=dict)
     """Variables and outcomes by the places of their sections."""
 
+    def add(self, path: KeyPath, flaw: Flaw) -> None:
+        self.findings.add(path, flaw)
+
     @property
     def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSpec]]:
         """Return all outcomes and where they stand, the first one first."""

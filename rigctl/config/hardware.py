@@ -82,7 +82,7 @@ def _references(context: CheckContext, wired: bool) -> None:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
         elif wired and not (isinstance(section, OutcomeSpec) and section.by == "hand"):
-            context.findings.add((*path, "sensor"), Flaw("is missing", f"must name the device that measures {name}"))
+            context.add((*path, "sensor"), Flaw("is missing", f"must name the device that measures {name}"))
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
         path = ("variables", name, "doses", "pump") if variable.doses is not None else ("variables", name, "actuator")
@@ -96,7 +96,7 @@ def _references(context: CheckContext, wired: bool) -> None:
             _serves(context, path, actuator, None if actuator in context.pumps else variable.unit)
             if actuator in served:
                 flaw = got(actuator, "must be a device of its own", lead=f", which serves {served[actuator]} already")
-                context.findings.add(path, flaw)
+                context.add(path, flaw)
             served.setdefault(actuator, name)
 
 
@@ -119,7 +119,7 @@ def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
             told = any(context.findings.told_below((*path, k)) for k in ("unit", "plausible", key))
             if not told and not bounds[0] <= held[0] <= held[1] <= bounds[1]:
                 must = f"must hold the {key} [{held[0]:g}, {held[1]:g}]"
-                context.findings.add((*path, "plausible"), Flaw("", must, got=f"[{bounds[0]:g}, {bounds[1]:g}]"))
+                context.add((*path, "plausible"), Flaw("", must, got=f"[{bounds[0]:g}, {bounds[1]:g}]"))
                 break
     return plausible
 
@@ -146,7 +146,7 @@ def _wiring(context: CheckContext, name: str, section: VariableSection) -> Varia
     wide = section.step if section.levels and section.step else high - low  # one level is no other
     tolerance = READ_BACK_SHARE * wide if section.read_back_tolerance is None else section.read_back_tolerance
     if tolerance < 0:
-        context.findings.add(("variables", name, "read_back_tolerance"), got(tolerance, "must not be negative"))
+        context.add(("variables", name, "read_back_tolerance"), got(tolerance, "must not be negative"))
     dosing = context.config.dosing
     allowed = max([tolerance, *(dosing[n].tolerance for n in section.actuators if n in dosing)])
     follows = _follows(context, name, section, FOLLOWS_TOLERANCES * allowed, FOLLOWS_SHARE * wide)
@@ -162,7 +162,7 @@ def _follows(
     if given is not None:
         least = most = given
         if not section.actuators and not context.findings.told(path):
-            context.findings.add(path, Flaw("", f"must be left out: no actuator could bring {name} to a setpoint"))
+            context.add(path, Flaw("", f"must be left out: no actuator could bring {name} to a setpoint"))
     if not section.actuators or section.doses is not None or (given is None and section.sensor in section.actuators):
         return None
     return FollowSpec(max(least, most), least, shown_unit(section.unit))
@@ -174,11 +174,11 @@ def _follows(
 def _timing(context: CheckContext, section: TrialTiming | None, wired: bool) -> TrialTiming:
     if section is None:
         if wired:
-            context.findings.add(("trial",), Flaw("is missing", "must say how long to settle and how to measure"))
+            context.add(("trial",), Flaw("is missing", "must say how long to settle and how to measure"))
         return BY_HAND
     if section.look is not None and all(v.doses is not None for v in context.config.variables.values()):
         lead = "no variable has a sensor that could be read before a trial"
-        context.findings.add(("trial", "look"), Flaw(lead, remedy="leave it out"))
+        context.add(("trial", "look"), Flaw(lead, remedy="leave it out"))
     return section
 
 
@@ -186,7 +186,7 @@ def _meters(context: CheckContext) -> tuple[MeterSpec, ...]:
     names = [meter.name for meter in context.config.meters]
     for i, name in enumerate(names):
         if name in names[:i]:
-            context.findings.add(("meters", i, "name"), got(name, "must differ", lead=" a second time"))
+            context.add(("meters", i, "name"), got(name, "must differ", lead=" a second time"))
     return tuple(context.config.meters)
 
 

@@ -59,7 +59,7 @@ def _roles(context: CheckContext, spec: RigSpec) -> None:
     except ConfigError as error:
         for found in error.mistakes:
             if not context.findings.told(found.path):
-                context.findings.add(found.path, found.flaw)
+                context.add(found.path, found.flaw)
 
 
 def _assess(context: CheckContext, spec: RigSpec) -> None:
@@ -67,7 +67,7 @@ def _assess(context: CheckContext, spec: RigSpec) -> None:
     for name, device in spec.devices.items():
         flaws, caveats = device.options.assess()
         for flaw in flaws:
-            context.findings.add(("devices", name), Flaw(flaw))
+            context.add(("devices", name), Flaw(flaw))
         for caveat in caveats:
             context.findings.warn(("devices", name), caveat)
 
@@ -78,7 +78,7 @@ def _assess(context: CheckContext, spec: RigSpec) -> None:
 def _meters(context: CheckContext, spec: RigSpec) -> None:
     if not spec.meters and context.findings.whole("meters"):
         flaw = Flaw("is missing", "must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free")
-        context.findings.add(("meters",), flaw)
+        context.add(("meters",), flaw)
 
 
 def _clock(context: CheckContext, spec: RigSpec) -> None:
@@ -89,7 +89,7 @@ def _clock(context: CheckContext, spec: RigSpec) -> None:
     real = [url for url in urls if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]
     if real:
         must = f"must be 1, so leave it out: a cap of 24 h would be one of {86400 / spec.speedup:.3g} s"
-        context.findings.add(path, got(spec.speedup, must, lead=f", but real instruments are at {', '.join(real)}"))
+        context.add(path, got(spec.speedup, must, lead=f", but real instruments are at {', '.join(real)}"))
     else:
         context.findings.warn(
             path, f"{spec.speedup:g} is for simulated rigs: one that does not say that it is simulated will be refused"
@@ -103,7 +103,7 @@ def _hearts(context: CheckContext, spec: RigSpec) -> None:
         if heart is not None and heart.every_s < spec.watch.every_s:
             must = f"must be at least the {spec.watch.every_s:g} s between two looks of the watch"
             fed = f"a heartbeat every {heart.every_s:.2g} s"
-            context.findings.add(("devices", name, *heart.key), Flaw("", must, got=fed))
+            context.add(("devices", name, *heart.key), Flaw("", must, got=fed))
 
 
 def _stay_on(context: CheckContext, spec: RigSpec) -> None:
@@ -114,11 +114,11 @@ def _stay_on(context: CheckContext, spec: RigSpec) -> None:
         if reason and name not in accepted:
             must = "must not be driven: it stays on if the computer, the network or the broker fails"
             remedy = f"use a switch with an auto-off, or accept it with safety: {{stays_on: [{name}]}}"
-            context.findings.add(("devices", name), Flaw(reason, must, remedy))
+            context.add(("devices", name), Flaw(reason, must, remedy))
     for i, name in enumerate(accepted):
         if not why.get(name):
             must = f"must be one of {', '.join(n for n in why if why[n]) or 'none'}: switches without an auto-off"
-            context.findings.add(("safety", "stays_on", i), got(name, must, "remove it"))
+            context.add(("safety", "stays_on", i), got(name, must, "remove it"))
 
 
 def _setpoints(context: CheckContext, spec: RigSpec) -> None:
@@ -131,17 +131,17 @@ def _setpoints(context: CheckContext, spec: RigSpec) -> None:
             must = (
                 f"must lie within the range [{limits.low:g}, {limits.high:g}], or be off: the guard sends nothing else"
             )
-            context.findings.add(path, got(limits.safe_state, must))
+            context.add(path, got(limits.safe_state, must))
         if device is None or name in spec.pumps:
             continue
         ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         values = [*ends, *safe, *filter(None, [prepared.get(name)])]
         found = _misfits(device.options, values) or _astray(device.options, limits, values)
         for flaw in found:
-            context.findings.add(("devices", name), flaw)
+            context.add(("devices", name), flaw)
         too_far = None if found else _too_far(device.options, limits)
         if too_far:
-            context.findings.add(("safety", "limits", name, "max_step"), too_far)
+            context.add(("safety", "limits", name, "max_step"), too_far)
 
 
 def _misfits(options: DeviceOptions, values: Sequence[float]) -> list[Flaw]:
@@ -224,7 +224,7 @@ def _doses(context: CheckContext, spec: RigSpec) -> None:
             if cap_ml is not None and (cap_ml == 0 or cap_ml < least_ml):
                 least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
                 flaw = Flaw("", f"must be {least}", got=f"{cap_ml:g} mL")
-                context.findings.add(("safety", "limits", pump, key), flaw)
+                context.add(("safety", "limits", pump, key), flaw)
     for pump, dosing in spec.dosing.items():
         _too_coarse(context, spec, dosing, pump)
         served = spec.served_by(pump)
@@ -233,7 +233,7 @@ def _doses(context: CheckContext, spec: RigSpec) -> None:
         told = served is None or any(map(context.findings.told, named))
         if not told and dosing.sensor not in spec.plausible:
             flaw = Flaw("is missing", f"must say which readings of {dosing.sensor} can be true: {pump} doses by them")
-            context.findings.add((*path, "plausible"), flaw)
+            context.add((*path, "plausible"), flaw)
 
 
 def _too_coarse(context: CheckContext, spec: RigSpec, dosing: DosingSpec, pump: str) -> None:
@@ -252,7 +252,7 @@ def _too_coarse(context: CheckContext, spec: RigSpec, dosing: DosingSpec, pump: 
     why = f"the smallest dose, {least_ml:g} mL, moves {dosing.sensor} by {moves:.3g} {unit}"
     must = f"must be at least {least:.3g} {unit}: {why}"
     flaw = got(context.findings.given((*path, "tolerance")), must, f"or dilute the stock to an effect of {weaker}")
-    context.findings.add((*path, "tolerance"), flaw)
+    context.add((*path, "tolerance"), flaw)
 
 
 def _least_ml(context: CheckContext, pump: str) -> float:
@@ -278,13 +278,11 @@ def _volumes(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     for at, given_ml in ((("range",), variable.high), (("doses", "otherwise"), volume.otherwise_ml)):
         cap_ml, why = min(most, default=(given_ml, ""))
         if given_ml > cap_ml:
-            context.findings.add(
-                (*path, *at), Flaw("", f"must be at most {cap_ml:g} mL: {why}", got=f"{given_ml:g} mL")
-            )
+            context.add((*path, *at), Flaw("", f"must be at most {cap_ml:g} mL: {why}", got=f"{given_ml:g} mL"))
     lowest, (floor_ml, why) = variable.low or variable.step or 0.0, max(least)
     if lowest < floor_ml:
         remedy = f"{why}: begin at {floor_ml:g} mL, or at 0 with a step of at least as much"
-        context.findings.add((*path, "range"), Flaw(remedy=remedy, got=f"{lowest:g} mL as the least volume"))
+        context.add((*path, "range"), Flaw(remedy=remedy, got=f"{lowest:g} mL as the least volume"))
 
 
 def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
@@ -303,7 +301,7 @@ def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
         where = f"starts at {'least' if raises else 'most'} at {start:.4g} {variable.unit}"
         lead = f"{wrong}, which {where}: a setpoint of {end:g} cannot be reached in any trial"
-        context.findings.add(path, Flaw(lead, remedy=remedy))
+        context.add(path, Flaw(lead, remedy=remedy))
     else:
         side = "below" if raises else "above"
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
@@ -325,7 +323,7 @@ def _treatments(context: CheckContext, _spec: RigSpec) -> None:
         if dosing.treatment is not None and dosing.treat_s is None:
             lead = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
             remedy = f'say how long it is on before {pump} doses, such as "2 min", or "0 s" if it takes none'
-            context.findings.add(("dosing", pump, "treat"), Flaw(lead, remedy=remedy))
+            context.add(("dosing", pump, "treat"), Flaw(lead, remedy=remedy))
 
 
 # what may not share a line, a register or a coil -------------------------------------------------------------------
@@ -340,8 +338,7 @@ def _lines(context: CheckContext, spec: RigSpec) -> None:
         for device in others:
             if device.url != first.url:
                 must = "must be one URL and one protocol, for two who open one wire read each other's answers"
-                flaw = Flaw(f", the same line as {first.url} of {first.name}", must, got=device.url)
-                context.findings.add(_bus(device), flaw)
+                context.add(_bus(device), Flaw(f", the same line as {first.url} of {first.name}", must, got=device.url))
         _, place = taken_apart(first.url)
         if _NUMBERED.fullmatch(place):
             what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
@@ -351,7 +348,7 @@ def _lines(context: CheckContext, spec: RigSpec) -> None:
             written = Counter(claim.place for claim in own if claim.use == "writes")
             for place in (place for place, times in written.items() if times > 1):
                 lead = f"writes {place} for more than one purpose, one over the other"
-                context.findings.add(("devices", device.name), Flaw(lead, remedy="give each a place of its own"))
+                context.add(("devices", device.name), Flaw(lead, remedy="give each a place of its own"))
         for (one, held), (other, wanted) in combinations(claims, 2):
             if one.url == other.url:  # else told already
                 _at_odds(context, one, held, other, wanted)
@@ -380,7 +377,7 @@ def _at_odds(
     """Report the first thing that two devices on one line cannot both have, or should know of."""
     if _WHOLE_LINE in held or _WHOLE_LINE in wanted:
         flaw = Flaw(", which cannot be shared", remedy="give each a port of its own", got=f"the line of {first.name}")
-        context.findings.add(_bus(second), flaw)
+        context.add(_bus(second), flaw)
         return
     places = {claim.place: claim for claim in held}
     for claim in wanted:
@@ -397,11 +394,10 @@ def _conflict(context: CheckContext, first: str, held: ClaimedPlace, second: str
         return False
     if "keeps" in uses or uses == {"writes"}:
         what = "writes" if uses == {"writes"} else "is"
-        flaw = Flaw(f"{what} {wanted.place}, as {first} does", remedy="each needs a place of its own")
-        context.findings.add(path, flaw)
+        context.add(path, Flaw(f"{what} {wanted.place}, as {first} does", remedy="each needs a place of its own"))
     elif held.span != wanted.span:
         lead = f"{wanted.use} {wanted.place} as part of {wanted.span}, which {first} {held.use} as part of {held.span}"
-        context.findings.add(path, Flaw(lead, remedy="words may not overlap: one of the addresses or types is wrong"))
+        context.add(path, Flaw(lead, remedy="words may not overlap: one of the addresses or types is wrong"))
     elif uses == {"reads"}:
         context.findings.warn(path, f"reads {wanted.place}, as {first} does: both show the same quantity")
     else:
@@ -432,10 +428,10 @@ def check_budget(context: CheckContext, spec: RigSpec, problem: Problem) -> None
     must = f"must be at least {_up(told.least)} {context.config.currency}, the least that one trial costs"
     if told.least > told.budget:
         because = f": a trial takes at least {lasting(told.least_s)}" if told.least_s else ""
-        context.findings.add(path, got(total, f"{must}{because}", "raise it"))
+        context.add(path, got(total, f"{must}{because}", "raise it"))
         return
     if problem.cost_ceiling is not None and told.least > problem.cost_ceiling:
-        context.findings.add(("budget", "max_per_trial"), got(problem.cost_ceiling, must, "raise it"))
+        context.add(("budget", "max_per_trial"), got(problem.cost_ceiling, must, "raise it"))
         return
     trials, sets = told.buys(told.likely), len(problem.space.control_sets)
     if trials is not None and trials < sets and context.config.max_trials is None:

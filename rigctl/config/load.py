@@ -261,6 +261,5 @@ def _telling(context: CheckContext) -> Telling:
     if context.to_run and told.metrics is not None and told.metrics.textfile is not None:
         folder = Path(told.metrics.textfile).parent
         if not folder.is_dir():
-            what = f"{folder} is not there, so nothing can be written; make it"
-            context.findings.warn(("metrics", "textfile"), what)
+            context.findings.warn(("metrics", "textfile"), f"{folder} is not there, so nothing can be written; make it")
     return told

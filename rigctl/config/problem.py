@@ -100,7 +100,7 @@ def build_today(context: CheckContext) -> Mapping[str, float] | None:
 def _check_controlled(context: CheckContext, key: str, section: SettingSection) -> None:
     for name in section.at:
         if name not in section.control:
-            context.findings.add((key, "at", name), got(name, f"must be among those in {key}.control"))
+            context.add((key, "at", name), got(name, f"must be among those in {key}.control"))
 
 
 def _variable(context: CheckContext, name: str, section: VariableSection) -> Variable | None:
@@ -166,11 +166,10 @@ def _all_sets(context: CheckContext, wired: bool) -> list[list[str]]:
     count = 2 ** len(names) - 1
     if count > MAX_CONTROL_SETS:
         lead = f"all subsets of {len(names)} variables are {count} control sets"
-        flaw = Flaw(lead, f"must be at most {MAX_CONTROL_SETS}", "list those worth trying")
-        context.findings.add(("control_sets",), flaw)
+        context.add(("control_sets",), Flaw(lead, f"must be at most {MAX_CONTROL_SETS}", "list those worth trying"))
         return []
     if not names and context.config.variables:
-        context.findings.add(("control_sets",), Flaw("no variable has an actuator, so there is nothing to control"))
+        context.add(("control_sets",), Flaw("no variable has an actuator, so there is nothing to control"))
     return [list(c) for size in range(1, len(names) + 1) for c in combinations(names, size)]
 
 
@@ -178,20 +177,18 @@ def _further(context: CheckContext) -> tuple[FurtherOutcome, ...]:
     """Return the outcomes besides the first; each has a name of its own, or they could not be told apart."""
     config, column = context.config, "a column of every history and export"
     for name in COLUMNS & set(context.declared["variables"]):
-        context.findings.add(("variables", name), Flaw(f"is {column}", remedy="rename it"))
+        context.add(("variables", name), Flaw(f"is {column}", remedy="rename it"))
     taken = dict.fromkeys(COLUMNS, column) | dict.fromkeys(context.declared["variables"], "a variable")
     outcomes: list[FurtherOutcome | None] = []
     for path, section in context.outcomes:
         if section.name in taken:
-            flaw = got(section.name, "must differ", lead=f", which is {taken[section.name]}")
-            context.findings.add((*path, "name"), flaw)
+            context.add((*path, "name"), got(section.name, "must differ", lead=f", which is {taken[section.name]}"))
         taken.setdefault(section.name, "another outcome")
         if section is not config.outcome:
             outcomes.append(_further_outcome(context, path, section))
         elif section.at_most is not None or section.at_least is not None:
             lead = "has a limit, but it is made as large or as small as possible"
-            remedy = "remove the limit, or make it one of further_outcomes"
-            context.findings.add(path, Flaw(lead, remedy=remedy))
+            context.add(path, Flaw(lead, remedy="remove the limit, or make it one of further_outcomes"))
     return tuple(outcome for outcome in outcomes if outcome is not None)
 
 
@@ -211,9 +208,7 @@ def _check_labels(context: CheckContext) -> None:
     taken = {name: name for _, name, _ in measured}
     for path, name, label in measured:
         if label is not None and taken.setdefault(label, name) != name:
-            context.findings.add(
-                (*path, "label"), got(label, "must differ", lead=f", which people read for {taken[label]}")
-            )
+            context.add((*path, "label"), got(label, "must differ", lead=f", which people read for {taken[label]}"))
 
 
 def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float | None:
@@ -226,7 +221,7 @@ def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float 
         floor >= bounds[1] if maximise else floor <= bounds[0]
     ):
         must = f"must be {side} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: it is the worst there can be"
-        context.findings.add((*path, "floor"), got(floor, must))
+        context.add((*path, "floor"), got(floor, must))
     return floor
 
 
@@ -236,7 +231,7 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
         return None
     if context.config.costs == "per-setting":
         flaw = Flaw(", which are per set", remedy="remove one of them", got='"per-setting" beside known_costs')
-        context.findings.add(("costs",), flaw)
+        context.add(("costs",), flaw)
     labels = {frozenset(s): set_label(s) for s in sets}
     costs: dict[frozenset[str], Micros] = {}
     for label, amount in given.items():
@@ -245,14 +240,14 @@ def _known_costs(context: CheckContext, sets: Sequence[Sequence[str]]) -> tuple[
         if isinstance(amount, Mapping):
             costs = _sums(context, path, amount, labels) | costs
         elif members not in labels and context.findings.whole("variables"):
-            context.findings.add(path, unknown(label, sorted(labels.values()), "a control set"))
+            context.add(path, unknown(label, sorted(labels.values()), "a control set"))
         else:
             costs[members] = amount
     missing = [label for members, label in labels.items() if members not in costs]
     if missing:
         if not context.findings.told_below(("known_costs",)):
             flaw = Flaw(f"has no cost for {', '.join(missing)}", remedy="give all or none")
-            context.findings.add(("known_costs",), flaw)
+            context.add(("known_costs",), flaw)
         return None
     return tuple(to_units(costs[frozenset(s)]) for s in sets)
 
@@ -266,7 +261,7 @@ def _changeovers(context: CheckContext, names: Sequence[str], *, looks: bool) ->
             if looks
             else ("known_costs", "is all that a trial costs")
         )
-        context.findings.add(path, Flaw(f"has no meaning beside {beside}, which {why}", remedy="remove one of them"))
+        context.add(path, Flaw(f"has no meaning beside {beside}, which {why}", remedy="remove one of them"))
     known = [n for i, n in enumerate(given) if context.known((*path, i), n, ["variables"], "variable")]
     return tuple(sorted({names.index(n) for n in known if n in names}))
 
@@ -278,7 +273,7 @@ def _sums(
     names = [_EVERY_TRIAL, *context.config.variables]
     for name in each:
         if name not in names and context.findings.whole("variables"):
-            context.findings.add((*path, name), unknown(name, names, "a variable or the trial"))
+            context.add((*path, name), unknown(name, names, "a variable or the trial"))
     return {s: each.get(_EVERY_TRIAL, 0) + sum(each[n] for n in s) for s in sets if s <= each.keys()}
 
 
@@ -305,12 +300,11 @@ def _discrete(
     """Return the share of each level of a category; None when it does not hold."""
     if not levels or path[-1] == "truncated_normal":
         lead, other = ("number", "shares") if levels else ("category, which has levels", "another distribution")
-        flaw = Flaw(f"is for a {lead}", remedy=f"give {other}, uniform or learned")
-        context.findings.add(path, flaw)
+        context.add(path, Flaw(f"is for a {lead}", remedy=f"give {other}, uniform or learned"))
         return None
     for word in section.shares or ():
         if word not in levels:
-            context.findings.add((*path, word), unknown(word, list(levels), "a level"))
+            context.add((*path, word), unknown(word, list(levels), "a level"))
             return None
     shares = {n: (section.shares or {}).get(word, 0.0) for word, n in levels.items()}
     if path[-1] == "uniform":

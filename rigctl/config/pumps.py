@@ -59,10 +59,10 @@ def _reads_nothing(context: CheckContext, name: str, section: VariableSection) -
         if doses is not None and context.findings.given(("variables", name, key)) is not None:
             what = f"must be left out: {name} is what {doses.pump} gives, and no sensor reads it"
             remedy = "see doses.otherwise" if key.startswith("natural") else ""
-            context.findings.add(("variables", name, key), Flaw("", what, remedy))
+            context.add(("variables", name, key), Flaw("", what, remedy))
     if not context.findings.told(("variables", name, "unit")) and not context.units.same(section.unit, "mL"):
         must = f"must be mL: {name} is the volume that a pump gives"
-        context.findings.add(("variables", name, "unit"), got(section.unit, must))
+        context.add(("variables", name, "unit"), got(section.unit, must))
 
 
 def check_pair(context: CheckContext, name: str, section: VariableSection) -> None:
@@ -70,18 +70,18 @@ def check_pair(context: CheckContext, name: str, section: VariableSection) -> No
     path: KeyPath = ("variables", name, "actuator")
     (first, second), dosing = section.actuators, context.config.dosing
     if first == second:
-        context.findings.add(path, got(first, "must be two pumps: one down and one up", lead=" twice"))
+        context.add(path, got(first, "must be two pumps: one down and one up", lead=" twice"))
         return
     strangers = [pump for pump in (first, second) if pump not in context.declared["dosing"]]
     if strangers:
         must, remedy = "must be pumps that dose toward a setpoint", "describe each under dosing"
-        context.findings.add(path, Flaw("", must, remedy, got=f"{', '.join(strangers)} of two"))
+        context.add(path, Flaw("", must, remedy, got=f"{', '.join(strangers)} of two"))
         return
     holds = (p in dosing and not context.findings.told(("dosing", p, "effect")) for p in (first, second))
     if all(holds) and dosing[first].effect_per_ml * dosing[second].effect_per_ml > 0:
         way = "raise" if dosing[first].effect_per_ml > 0 else "lower"
         must = "must be one down and one up: one of the effects has the wrong sign"
-        context.findings.add(path, Flaw(f", which both {way} {name}", must, got=f"{first} and {second}"))
+        context.add(path, Flaw(f", which both {way} {name}", must, got=f"{first} and {second}"))
 
 
 def unserved(context: CheckContext) -> bool:
@@ -128,7 +128,7 @@ def check_tanks(context: CheckContext) -> None:
         path: KeyPath = ("safety", "tanks", tank)
         _pumps(context, path, its)
         if not its.most_ml and not context.findings.told_below(path):
-            context.findings.add(path, Flaw("has no cap", f"must have one of {', '.join(span.key for span in SPANS)}"))
+            context.add(path, Flaw("has no cap", f"must have one of {', '.join(span.key for span in SPANS)}"))
 
 
 def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
@@ -136,9 +136,9 @@ def _pumps(context: CheckContext, path: KeyPath, section: TankSpec) -> None:
     for i, name in enumerate(section.pumps):
         at: KeyPath = (*path, "pumps", i)
         if not context.findings.told(at) and name not in pumps and context.findings.whole("dosing"):
-            context.findings.add(at, got(name, "must be a pump", did_you_mean(name, sorted(pumps))))
+            context.add(at, got(name, "must be a pump", did_you_mean(name, sorted(pumps))))
         if name in section.pumps[:i]:
-            context.findings.add(at, got(name, "must differ", lead=" a second time"))
+            context.add(at, got(name, "must differ", lead=" a second time"))
 
 
 def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
@@ -163,7 +163,7 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
                     context.findings.warn(("safety", section, cap.name, span.key), what)
             if takes_ml > most_ml:
                 must = f"must be at least the {takes_ml:g} mL that a trial may be given"
-                context.findings.add(("safety", section, cap.name, span.key), Flaw("", must, got=f"{most_ml:g} mL"))
+                context.add(("safety", section, cap.name, span.key), Flaw("", must, got=f"{most_ml:g} mL"))
 
 
 # what runs out, wears out and has to be calibrated ----------------------------------------------------------------
@@ -176,7 +176,7 @@ def build_care(context: CheckContext) -> dict[str, CareSpec]:
         for key, given in (("inventory", section.inventory), ("tubing", section.tubing)):
             if given is not None and name not in context.pumps:
                 flaw = Flaw(f"is only for pumps, and {name} doses nothing", remedy="take it out")
-                context.findings.add(("devices", name, key), flaw)
+                context.add(("devices", name, key), flaw)
         care = CareSpec(section.inventory, section.tubing, section.calibration or CalibrationSpec())
         found |= {name: care} if care != CareSpec() else {}
     return found

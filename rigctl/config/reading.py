@@ -133,7 +133,7 @@ def _section(context: CheckContext, section: Any, path: KeyPath) -> Any:
     for clash in made.clashes():
         if not any(context.findings.told((*path, key)) for key in (clash.key, *clash.beside)):
             where = (*path, clash.key) if clash.key else path
-            context.findings.add(where, context.findings.worded(path, clash))
+            context.add(where, context.findings.worded(path, clash))
     return made
 
 
@@ -216,8 +216,7 @@ class Quantities:
         """Read `off`, or what is held; a pump is off."""
         word = str(value).casefold()
         if isinstance(value, bool) or (word in ("off", "no") and value != "off"):
-            remedy = "" if value is True else "write off"
-            raise ValueError(got(value, "must be off, or a value to hold", remedy))
+            raise ValueError(got(value, "must be off, or a value to hold", "" if value is True else "write off"))
         if value == "off":
             return "off"
         require(self._path[-1] not in self._context.pumps, value, "must be off: a pump has no other safe state")

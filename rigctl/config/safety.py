@@ -41,8 +41,7 @@ def build_begins(context: CheckContext) -> float | None:
     if clock.begins is None:
         return None
     if clock.speedup == 1:
-        flaw = got(clock.begins, "", "needs a speedup, or leave it out", lead=", is for simulated rigs")
-        context.findings.add(path, flaw)
+        context.add(path, got(clock.begins, "", "needs a speedup, or leave it out", lead=", is for simulated rigs"))
     return context.findings.attempt(path, None, instant, clock.begins)
 
 
@@ -56,7 +55,7 @@ def with_windows(context: CheckContext, rig: RigSpec, problem: Problem | None) -
     for path, hours in windows:
         if hours is not None and hours.opens_s(0.0, rig.expected_s) == math.inf:
             must = f"must be open for as long as a trial is expected to take, {lasting(rig.expected_s)}"
-            context.findings.add(path, got(hours.text, must))
+            context.add(path, got(hours.text, must))
     return rig
 
 
@@ -77,8 +76,7 @@ def build_limits(context: CheckContext, wired: bool) -> Mapping[str, ActuatorLim
             if name not in ranges and all_known and not findings.told(path):
                 what = "must be an actuator of a variable, of dosing or of trial.prepare"
                 near = did_you_mean(name, sorted(ranges)) if key == "limits" else ""
-                remedy = f"remove it; {near}" if near else f"remove it, or name {name} there"
-                findings.add(path, Flaw("", what, remedy))
+                findings.add(path, Flaw("", what, f"remove it; {near}" if near else f"remove it, or name {name} there"))
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, wired)
@@ -115,13 +113,12 @@ def _safe_state(context: CheckContext, name: str, wired: bool) -> Literal["off"]
     if given is None:
         # a pump has no other safe state; what is no device is told of where it is named
         if wired and name not in context.pumps and name in context.declared["devices"]:
-            flaw = Flaw("is missing", f"must say where {name} goes on a fault", f"write {name}: off")
-            context.findings.add(path, flaw)
+            context.add(path, Flaw("is missing", f"must say where {name} goes on a fault", f"write {name}: off"))
         return "off"
     device = context.config.devices.get(name)
     parked = None if device is None else (device.model_extra or {}).get("safe_value")
     if given == "off" and parked is not None and not context.findings.told(path):
-        context.findings.add(path, got("off", f"must be the device's safe_value, {parked}"))
+        context.add(path, got("off", f"must be the device's safe_value, {parked}"))
     return given
 
 
@@ -132,17 +129,16 @@ def _check_limits(context: CheckContext, name: str, section: LimitSpec, *, moves
     for key in given if not moves else ():
         if given[key] is not None:
             what = "a pump doses" if is_pump else "a switch is on or off"
-            flaw = Flaw("", f"must be left out: {what}, it has no setpoint that moves")
-            context.findings.add((*path, key), flaw)
+            context.add((*path, key), Flaw("", f"must be left out: {what}, it has no setpoint that moves"))
     for key in ("per_dose", *(span.key for span in SPANS)):
         most_ml = getattr(section, f"{key}_ml")
         if not is_pump and most_ml is not None:
             near = did_you_mean(name, sorted(context.pumps))
-            context.findings.add((*path, key), Flaw("", "must be left out, for caps are for pumps", near))
+            context.add((*path, key), Flaw("", "must be left out, for caps are for pumps", near))
         # one wrong reading decides a dose: no pump goes without a cap
         needed = key in ("per_dose", "per_day") and is_pump and name not in astray(context)
         if needed and most_ml is None and not context.findings.told((*path, key)):
-            context.findings.add((*path, key), Flaw("is missing", f'must cap what {name} may give, e.g. "20 mL"'))
+            context.add((*path, key), Flaw("is missing", f'must cap what {name} may give, e.g. "20 mL"'))
 
 
 def build_watch(context: CheckContext) -> WatchSpec:
@@ -169,13 +165,12 @@ def _interlocks(context: CheckContext) -> tuple[InterlockSpec, ...]:
     for i, interlock in enumerate(found):
         path: KeyPath = ("safety", "interlocks", i)
         if interlock.name in [other.name for other in found[:i]]:
-            context.findings.add((*path, "name"), got(interlock.name, "must differ", lead=" a second time"))
+            context.add((*path, "name"), got(interlock.name, "must differ", lead=" a second time"))
         if interlock.when is None:
             continue  # it does not hold, which is told
         if not can_hold(interlock.when):
             given = context.findings.given((*path, "when"))
-            flaw = got(given, "must be true of some readings", lead=", which can never hold")
-            context.findings.add((*path, "when"), flaw)
+            context.add((*path, "when"), got(given, "must be true of some readings", lead=", which can never hold"))
         else:
             _always(context, (*path, "when"), interlock.when)
         if interlock.until is not None:
@@ -199,7 +194,7 @@ def _always(context: CheckContext, path: KeyPath, when: Condition) -> None:
     given, remedy = context.findings.given(path), "is the sign the wrong way round?"
     if not can_hold(Not(when), within=plausible):
         lead = ", which is true of every plausible reading"
-        context.findings.add(path, got(given, "must be false of some", remedy, lead=lead))
+        context.add(path, got(given, "must be false of some", remedy, lead=lead))
     elif not can_hold(Not(when), within=plausible | usual):
         lead = ", which is true at every setpoint and every natural value"
         context.findings.warn(path, got(given, "", remedy, lead=lead))
@@ -209,10 +204,10 @@ def _ends(context: CheckContext, path: KeyPath, when: Condition, until: Conditio
     strangers = until.names - when.names
     if strangers:
         allowed, lead = ", ".join(sorted(when.names)), f", which speaks of {', '.join(sorted(strangers))}"
-        context.findings.add(path, got(str(until), f"must speak of what `when` does: {allowed}", lead=lead))
+        context.add(path, got(str(until), f"must speak of what `when` does: {allowed}", lead=lead))
     elif not can_hold(until):
         must = "must be true of some readings, or the interlock never clears"
-        context.findings.add(path, got(str(until), must, lead=", which can never hold"))
+        context.add(path, got(str(until), must, lead=", which can never hold"))
     elif can_hold(when, until):
         context.findings.warn(path, f'"{until}" can hold while "{when}" still does: the interlock would flutter')
 

@@ -80,8 +80,7 @@ class Hands:
         return found
 
     def _not_calibrated(self, name: str, error: Exception) -> None:
-        message = f"its calibration is not known: {in_words(error)}"
-        self.news.minor(name, message, kind="calibration unread")
+        self.news.minor(name, f"its calibration is not known: {in_words(error)}", kind="calibration unread")
 
     # one act each -----------------------------------------------------------------------------------------------------
 

@@ -176,8 +176,7 @@ class Lookout:
         if bus.url not in self._broken:
             self._broken.add(bus.url)
             message = f"the watch cannot look: {in_words(error)}"
-            detail = "".join(traceback.format_exception(error))
-            self.news.major(bus.url, message, detail, kind="watch blind")
+            self.news.major(bus.url, message, "".join(traceback.format_exception(error)), kind="watch blind")
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.watch_every_s
@@ -264,8 +263,7 @@ class Lookout:
         told_s, _ = self._strays.get(pump.name, (-math.inf, ""))
         self._strays[pump.name] = (time.monotonic(), why)
         if time.monotonic() - told_s > REMEMBERED_S:
-            message = f"{why}: stopping it. Is another program or hand at it?"
-            self.news.major(pump.name, message, kind="unasked run")
+            self.news.major(pump.name, f"{why}: stopping it. Is another program or hand at it?", kind="unasked run")
         await self.guard.stop(pump, within_s=pump.timeout_s)
 
     async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:

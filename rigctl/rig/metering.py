@@ -244,8 +244,7 @@ class Metering:
             self._tell_mistake("the power is no longer sampled between readings", error)
 
     def _tell_mistake(self, what: str, error: Exception) -> None:
-        message = f"{what}: {in_words(error)}"
-        self._news.minor(", ".join(self._powers), message, kind="power not sampled")
+        self._news.minor(", ".join(self._powers), f"{what}: {in_words(error)}", kind="power not sampled")
 
     async def stop(self) -> None:
         for task in (self._sampling, self._waiting):

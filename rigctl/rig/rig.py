@@ -209,8 +209,7 @@ class Rig:
         told = by_line(report.failed, self._wiring.handles)
         for source, (_, why) in told.items():
             if source not in self._unsafe:  # one alarm, not one per attempt
-                message = f"not confirmed in its safe state: {why}"
-                self._news.stands(source, message, kind="unconfirmed")
+                self._news.stands(source, f"not confirmed in its safe state: {why}", kind="unconfirmed")
         stands = self._unsafe.intersection(report.failed).union(told)
         for source in sorted(self._unsafe - stands):
             what = "confirmed in its safe state" if source in self._wiring.handles else "the line answers again"

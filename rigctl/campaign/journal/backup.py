@@ -141,8 +141,7 @@ def _settle(passing: Path, target: Path) -> None:
         os.link(passing, target)
     except OSError as error:
         if isinstance(error, FileExistsError) or target.exists():
-            told = f"{target}: is there by now, and a backup replaces nothing; choose another name"
-            raise UsageError(told) from None
+            raise UsageError(f"{target}: is there by now, and a backup replaces nothing; choose another name") from None
         passing.rename(target)  # a file system without links
     system.sync(target.parent)
 

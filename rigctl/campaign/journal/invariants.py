@@ -96,8 +96,7 @@ def documents(rows: Rows) -> Iterator[Violation]:
                 try:
                     typed(column.hint, parsed(row[column.name]))
                 except (ValueError, TypeError, KeyError, AttributeError, RigctlError) as error:
-                    told = f"{column.name} does not read: {type(error).__name__}: {error}"
-                    yield violation(row, table.name, told)
+                    yield violation(row, table.name, f"{column.name} does not read: {type(error).__name__}: {error}")
 
 
 def unaudited(rows: Rows) -> Iterator[tuple[Table, Row, str, str]]:
@@ -234,8 +233,7 @@ def _allowed(rows: Rows, trial: Row, members: Sequence[str], setpoints: Mapping[
     if not by_hand and sets is not None and set_label(members) not in sets:
         yield violation(trial, "trials", f"its control set {set_label(members)} is none of the campaign's")
     if not set(setpoints) <= set(members) or (not by_hand and set(setpoints) != set(members)):
-        what = f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}"
-        yield violation(trial, "trials", what)
+        yield violation(trial, "trials", f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}")
     for name, value in () if by_hand else setpoints.items():
         low, high = (rows.identity.get(f"variables.{name}.{end}") for end in ("low", "high"))
         if low is None or high is None:

@@ -132,8 +132,7 @@ def numbered(levels: Levels) -> dict[str, float]:
     found = dict(sorted(((word, float(n)) for word, n in levels.items()), key=lambda pair: pair[1]))
     apart = {round(b - a, 9) for a, b in pairwise(found.values())}
     if len(apart) > 1 or not all(0 < gap < np.inf for gap in apart):
-        must = "must be numbered evenly, such as 1, 2, 3 or 10, 20, 30"
-        raise ValueError(got(list(levels.values()), must))
+        raise ValueError(got(list(levels.values()), "must be numbered evenly, such as 1, 2, 3 or 10, 20, 30"))
     return found
 
 
