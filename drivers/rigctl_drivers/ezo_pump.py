@@ -13,12 +13,7 @@ from pydantic import Field
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.flaws import Flaw, got
 from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Driver, Line, Meter, Pace, Reading
-from rigctl_drivers.ezo import (
-    LEAST_LATE_S,
-    SETTING_LATE_S,
-    EzoDevice,
-    EzoOptions,
-)
+from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoDevice, EzoOptions
 
 MODEL = "PMP"
 ANSWER_S = 0.35

@@ -30,13 +30,7 @@ from rigctl.rig.protocols import (
     RegisterLine,
     Sensor,
 )
-from rigctl_drivers.modbus_options import (
-    EnableOptions,
-    HeartbeatOptions,
-    ModbusOptions,
-    ReadOptions,
-    WriteOptions,
-)
+from rigctl_drivers.modbus_options import EnableOptions, HeartbeatOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused, says_simulated
 from rigctl_drivers.registers import decode, width
 from rigctl_drivers.searching import search_modbus

@@ -17,16 +17,7 @@ from typing import Any
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.flaws import Flaw, got
 from rigctl.rig.messages import Message, MessageLine
-from rigctl.rig.protocols import (
-    Deadline,
-    Device,
-    Driver,
-    Identity,
-    Meter,
-    Pace,
-    Reading,
-    Sensor,
-)
+from rigctl.rig.protocols import Deadline, Device, Driver, Identity, Meter, Pace, Reading, Sensor
 from rigctl_drivers.mqtt_options import MISSING, Exchange, Kept, MqttOptions, PlugSetting, TopicQuantity, dug, filled
 from rigctl_drivers.setpoint import SetpointActuator
 

@@ -14,15 +14,7 @@ from typing import Final
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.rig.protocols import (
-    ClaimedPlace,
-    Deadline,
-    Device,
-    DeviceOptions,
-    Identity,
-    Reading,
-    Sensor,
-)
+from rigctl.rig.protocols import ClaimedPlace, Deadline, Device, DeviceOptions, Identity, Reading, Sensor
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.setpoint import SetpointActuator, same
 

@@ -18,14 +18,7 @@ from typing import Any
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import CampaignPart, Desk, ServiceManager, StopRequest
-from rigctl.campaign.events import (
-    CampaignEvent,
-    CampaignResult,
-    Dosed,
-    Ending,
-    Listener,
-    PhaseChanged,
-)
+from rigctl.campaign.events import CampaignEvent, CampaignResult, Dosed, Ending, Listener, PhaseChanged
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.journal.reader import spent_and_operated
 from rigctl.campaign.lock import bus_locks, state_lock

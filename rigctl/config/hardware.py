@@ -7,23 +7,11 @@ from typing import Final
 from rigctl.config.devices import check_device
 from rigctl.config.findings import CheckContext
 from rigctl.config.pumps import build_care, build_volumes, check_dosing, check_pair, check_tanks
-from rigctl.config.safety import (
-    build_begins,
-    build_limits,
-    build_watch,
-)
+from rigctl.config.safety import build_begins, build_limits, build_watch
 from rigctl.config.schema import VariableSection
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, got
-from rigctl.rig.spec import (
-    FollowSpec,
-    MeasureSpec,
-    MeterSpec,
-    OutcomeSpec,
-    RigSpec,
-    TrialTiming,
-    VariableWiring,
-)
+from rigctl.rig.spec import FollowSpec, MeasureSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.text import shown_unit
 
 READ_BACK_SHARE: Final = 0.01

@@ -21,14 +21,7 @@ from rigctl.plugins import did_you_mean
 from rigctl.rig.calendar import Hours, instant
 from rigctl.rig.conditions import Condition, Not
 from rigctl.rig.limits import SPANS, ActuatorLimits, LimitSpec
-from rigctl.rig.spec import (
-    InterlockSpec,
-    OutcomeSpec,
-    RigSpec,
-    SensorRules,
-    WatchedSensor,
-    WatchSpec,
-)
+from rigctl.rig.spec import InterlockSpec, OutcomeSpec, RigSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.text import lasting
 
 # civil time -----------------------------------------------------------------------------------------------------

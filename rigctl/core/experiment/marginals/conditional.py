@@ -30,14 +30,7 @@ import numpy as np
 
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.kernels import Kernel1D
-from rigctl.core.experiment.marginals.families import (
-    ByRule,
-    Discrete,
-    Empirical,
-    Marginal,
-    TruncatedNormal,
-    Uniform,
-)
+from rigctl.core.experiment.marginals.families import ByRule, Discrete, Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.marginals.gaussian import WIDEST, largest_sd, panels
 from rigctl.flaws import Flaw, require
 
