@@ -27,7 +27,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History, under_way
 from rigctl.core.experiment.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.experiment.natural import fingerprint
-from rigctl.core.experiment.policy import BudgetSpent, Proposal, SetReport
+from rigctl.core.experiment.policy import BudgetSpent, Policy, Proposal, SetReport
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
 from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.text import percent
@@ -385,7 +385,7 @@ def outlook_of(
     return Outlook(problem, history, fitted, field, bounds, costs, floor, changeovers, changed, moved, limits=limits)
 
 
-class OutlookPolicy(ABC):
+class OutlookPolicy(Policy, ABC):
     """Choose by the outlook: this is all of a policy but the choice.
 
     A subclass is a frozen dataclass with a `name`, whose fields are its options.
@@ -406,9 +406,6 @@ class OutlookPolicy(ABC):
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

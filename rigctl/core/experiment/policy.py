@@ -125,14 +125,16 @@ class Policy(Protocol):
     It is a frozen dataclass whose fields are its options; where one is out of its range, making it raises ValueError.
     """
 
+    __slots__ = ()
+
     @property
     def name(self) -> str:
         """Return what it is called."""
         ...
 
-    def initial_state(self, problem: Problem) -> JsonState:
-        """Return the state before the first trial."""
-        ...
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002 - most remember nothing yet
+        """Return the state before the first trial; who inherits this has none."""
+        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

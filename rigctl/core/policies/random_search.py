@@ -10,7 +10,7 @@ from rigctl.core.costs.beliefs import left_for_a_trial, too_dear
 from rigctl.core.costs.fields import cost_field, predicted_upper
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
+from rigctl.core.experiment.policy import BudgetSpent, Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 
 TRIES = 256
@@ -18,14 +18,11 @@ TRIES = 256
 
 
 @dataclass(frozen=True, slots=True)
-class RandomSearch:
+class RandomSearch(Policy):
     """Play the policy `random`; it has no options."""
 
     name = "random"
     keeps_limits = True
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

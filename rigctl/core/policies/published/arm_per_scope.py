@@ -24,7 +24,7 @@ from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_units
-from rigctl.core.experiment.policy import Proposal
+from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import ControlSet, Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -52,7 +52,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True)
-class ArmPerScope:
+class ArmPerScope(Policy):
     """Play the policy `arm-per-scope`; its fields are its options."""
 
     name = "arm-per-scope"
@@ -62,9 +62,6 @@ class ArmPerScope:
 
     def __post_init__(self) -> None:
         require(self.plays >= 1, self.plays, "must be >= 1", where="plays")
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

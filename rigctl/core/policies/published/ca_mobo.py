@@ -22,7 +22,7 @@ from rigctl.core.acquisition.outlook import Choice, Outlook, outlook_of, sobol_s
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.policy import Proposal
+from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted, fit_further
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, Sorting, TradeOff, best_trade_offs
@@ -63,7 +63,7 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoUcb:
+class MoUcb(Policy):
     """Play the policy `mo-ucb` (eq. 7); its fields are its options."""
 
     name = "mo-ucb"
@@ -81,9 +81,6 @@ class MoUcb:
             return []
         lead = f", but policy {self.name} weighs several"
         return [("further_outcomes", Flaw(lead, remedy="add them, or use another policy", got="none"))]
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator

@@ -49,7 +49,7 @@ from rigctl.core.costs.feasibility import margin
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.policy import Proposal
+from rigctl.core.experiment.policy import Policy, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import fit_again
 from rigctl.flaws import require
@@ -58,7 +58,7 @@ COSTS_COUNT_LESS = "Nothing is worth its cost at present, so costs count for les
 
 
 @dataclass(frozen=True, slots=True)
-class CostAware(ABC):
+class CostAware(Policy, ABC):
     """Share what the four policies have in common: their options, and everything but the score."""
 
     name: ClassVar[str]
@@ -85,9 +85,6 @@ class CostAware(ABC):
         ):
             require(value is None or value > 0, value, "must be > 0", where=field)
         require(self.initial is None or self.initial >= 0, self.initial, "must be >= 0", where="initial")
-
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
