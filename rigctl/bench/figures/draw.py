@@ -51,8 +51,8 @@ def write_figure(figure: Figure, directory: Path, formats: Sequence[str] = FORMA
     return tuple(files)
 
 
-def drawn(figure: Figure, kind: str, look: Mapping[Any, Any] | None = None) -> tuple[bytes, Canvas]:
-    """Draw a figure as `png` or `svg`, with matplotlib's settings changed by `look`.
+def drawn(figure: Figure, kind: str, settings: Mapping[Any, Any] | None = None) -> tuple[bytes, Canvas]:
+    """Draw a figure as `png` or `svg`, with matplotlib's settings changed by `settings`.
 
     Returns:
         The file's bytes, the same for the same figure; and what was drawn on.
@@ -62,7 +62,7 @@ def drawn(figure: Figure, kind: str, look: Mapping[Any, Any] | None = None) -> t
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
 
     font: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9, "legend.fontsize": 9}
-    with mpl.rc_context({"svg.hashsalt": figure.name, **font, **(look or {})}):
+    with mpl.rc_context({"svg.hashsalt": figure.name, **font, **(settings or {})}):
         sheet = _sheet(figure)
         canvas = matplotlib.figure.Figure(figsize=(sheet.width, sheet.height), dpi=DPI)
         FigureCanvasAgg(canvas)
