@@ -6,12 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from rigctl import History, ModelOptions, Observation, Problem, Space, Uniform, Variable, play
 from rigctl.core.advice.rules import planner
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
 
@@ -20,6 +17,11 @@ def make_space(sets=(("a",), ("b",), ("a", "b"))):
     """Two variables, a on [0, 10] and b on [-1, 1]."""
     variables = [Variable("a", "mM", 0.0, 10.0, Uniform()), Variable("b", "V", -1.0, 1.0, Uniform())]
     return Space.of(variables, sets)
+
+
+def unit_space(names="ab", sets=(("a",), ("b",), ("a", "b")), marginal=None):
+    """Variables on [0, 1], all with the same marginal, by default uniform."""
+    return Space.of([Variable(n, "", 0.0, 1.0, marginal or Uniform()) for n in names], sets)
 
 
 def make_history(rows):
@@ -33,6 +35,29 @@ def make_history(rows):
 def hill(x):
     """Best at (0.3, 0.6)."""
     return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
+
+
+def anywhere(rng, d):
+    return rng.random(d)
+
+
+def campaign(policy, problem, cost, outcome=hill, *, seed=0, most=None, nature=anywhere):
+    """Play; what is not controlled is where nature puts it, and a trial costs what its control set does, or proposal.
+
+    What a policy may not propose is an error, and its state goes through JSON.
+    """
+
+    def observe(p):
+        x = nature(np.random.default_rng([seed, p.trial, 1]), problem.space.dimension)
+        x[list(problem.space.control_sets[p.control_set].indices)] = p.setting
+        charged = to_micros(float(cost(p) if callable(cost) else cost[p.control_set]))
+        return Observation(p.trial, p.control_set, tuple(x.tolist()), float(outcome(x)), charged)
+
+    return play(policy, problem, observe, seed, most=most)
+
+
+def proposals_of(played):
+    return [decided.proposal for decided in played.decisions]
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from rigctl import Finished, History
 from rigctl.core.advice.flips import KINDS, Flip
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.counterfactuals import Price, Situation, changes_of_recommendation, counterfactuals, recommended, told
-from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros, to_units
-from rigctl.core.experiment.policy import Finished
 from tests.core.made_up import POLICIES, decisions
 
 RECOMMENDED_EVERY = 10

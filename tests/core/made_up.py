@@ -5,12 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl import Finished, FurtherOutcome, History, ModelOptions, Observation, Problem, Proposal
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.counterfactuals import Situation
-from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import Micros, to_micros
-from rigctl.core.experiment.policy import Finished, Policy, Proposal
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb
@@ -23,6 +21,7 @@ from rigctl.core.policies.published.gittins import (
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.policies import Policy
 from tests.core.conftest import make_space
 
 MODEL = ModelOptions("fixed", lengthscales=(0.4, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.0)
@@ -55,7 +54,7 @@ TRIALS = 20
 
 
 def decisions(
-    policy: Policy, seed: int, *, model: ModelOptions = MODEL, outcomes: int = 1
+    policy: Policy, seed: int, *, model: ModelOptions = MODEL, outcomes: int = 1, trials: int = TRIALS
 ) -> Iterator[tuple[Situation, Proposal, Mapping[int, Micros]]]:
     """Every decision of a campaign: what it depends on, what was proposed, and what trials were charged for one meter.
 
@@ -69,7 +68,7 @@ def decisions(
     problem = Problem(make_space(), to_micros(8), maximise=maximise, floor=-1.0 if maximise else 3.0, model=model)
     problem = replace(problem, further=further)
     history, state, stock = History(), None, {}
-    for trial in range(1, TRIALS):
+    for trial in range(1, trials):
         before = Situation(policy, state, problem, history, seed)
         try:
             proposal, state = next_proposal(policy, state, problem, history, trial_rng(seed, trial))

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc, truncnorm
 
-from rigctl.core.experiment.marginals.families import TruncatedNormal
-from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
+from rigctl import ModelOptions, Space, TruncatedNormal, Variable
 
 NAMES = "abcdefghijkl"
 
@@ -52,6 +50,12 @@ def natural(mean, sd, count, d, seed):
     """(count, d): every variable an independent truncated normal on [0, 1] given by its *parent*, by Sobol points."""
     uniform = qmc.Sobol(d, seed=seed).random(count)
     return truncnorm((0 - mean) / sd, (1 - mean) / sd, mean, sd).ppf(uniform)
+
+
+def slopes(function, points, step=1e-6):
+    """Central differences, (b, d), of a function of rows (b, d)."""
+    ends = [[function(points + side * step * e) for side in (1, -1)] for e in np.eye(points.shape[1])]
+    return np.stack([(up - down) / (2 * step) for up, down in ends], axis=1)
 
 
 def at_setting(nodes, indices, setting):

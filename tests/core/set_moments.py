@@ -1,7 +1,5 @@
 """The integrals of one control set in the outcome's own units (algorithms, section 3)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +8,10 @@ from rigctl.core.bounds.expectations import (
     Expectations,
     MeanSquareSpread,
     PointwiseSpread,
-    Spread,
     ValueSpread,
     factors_outside,
 )
-from rigctl.core.experiment.arrays import FloatArray, IntArray
 from rigctl.core.experiment.space import Space
-from rigctl.core.gp.surrogate import Posterior
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,76 +24,66 @@ class SetIntegrals:
     """Of this control set alone."""
 
     @classmethod
-    def of(cls, posterior: Posterior, space: Space, control_set: int) -> SetIntegrals:
+    def of(cls, posterior, space, control_set):
         return cls(space, control_set, Expectations.of(posterior, space, [control_set]))
 
-    def mean(self, settings: FloatArray) -> FloatArray:
+    def mean(self, settings):
         """E[mu], (b,): the posterior mean of F_i, exact."""
         points, sets = self._rows(settings)
-        e = self.expectations
-        return self._shift + self._scale * e.mean(e.inner(points, sets), sets)
+        e, h = self.expectations, self.expectations.posterior.hyperparameters
+        return h.y_shift + h.y_scale * e.mean(e.inner(points, sets), sets)
 
-    def weights(self, settings: FloatArray) -> FloatArray:
+    def weights(self, settings):
         """w, (b, n), outcome units squared: prior covariance of F_i(setting) with f at the data."""
         points, sets = self._rows(settings)
-        return np.asarray(self._scale**2 * self.expectations.inner(points, sets) * self.expectations.outside[sets])
+        return self._scale**2 * self.expectations.inner(points, sets) * self.expectations.outside[sets]
 
-    def sd(self, settings: FloatArray) -> FloatArray:
+    def sd(self, settings):
         """sd[F_i | D], (b,): the posterior spread of F_i, exact."""
         return self._spread(settings, ValueSpread(self.expectations))
 
-    def mean_square_sd(self, settings: FloatArray) -> FloatArray:
+    def mean_square_sd(self, settings):
         """sqrt(E[sigma^2 | D]), (b,), exact."""
         return self._spread(settings, self.mean_square_spread())
 
-    def expected_sd(self, settings: FloatArray, nodes: FloatArray) -> FloatArray:
+    def expected_sd(self, settings, nodes):
         """E[sigma | D], (b,), over nodes (q, d) of the uncontrolled variables (`natural_nodes`)."""
         return self._spread(settings, self.pointwise_spread(nodes))
 
-    def mean_square_spread(self) -> MeanSquareSpread:
-        """For `bound`: n^2 work, so keep it."""
+    def mean_square_spread(self):
         return MeanSquareSpread.of(self.expectations, self.space)
 
-    def pointwise_spread(self, nodes: FloatArray) -> PointwiseSpread:
-        """For `bound`: n^2 work, so keep it."""
+    def pointwise_spread(self, nodes):
         return PointwiseSpread.of(self.mean_square_spread(), nodes)
 
-    def bound(self, settings: FloatArray, width: float, spread: Spread | None = None) -> tuple[FloatArray, FloatArray]:
+    def bound(self, settings, width, spread=None):
         """E[mu] + width * spread, (b,), and its gradient by the setting, (b, k); by default spread is sd[F_i | D]."""
         points, sets = self._rows(settings)
-        widths = np.full(len(sets), width)
-        value, gradient = self.expectations.value_and_gradient(
-            points, sets, widths, spread or ValueSpread(self.expectations)
-        )
-        return self._shift + self._scale * value, self._scale * gradient[:, self._columns]
+        e, widths = self.expectations, np.full(len(sets), width)
+        value, gradient = e.value_and_gradient(points, sets, widths, spread or ValueSpread(e))
+        columns = list(self.space.control_sets[self.control_set].indices)
+        return e.posterior.hyperparameters.y_shift + self._scale * value, self._scale * gradient[:, columns]
 
-    def cov(self, settings: FloatArray, z: FloatArray) -> FloatArray:
+    def cov(self, settings, z):
         """Posterior covariance of F_i(setting) and f(z), (b, r), outcome units squared, exact; z (r, d), unit cube."""
         e, posterior = self.expectations, self.expectations.posterior
         points, sets = self._rows(settings)
         kernel = posterior.hyperparameters.product_kernel
         prior = kernel.matrix(points, z, e.mask[sets]) * factors_outside(kernel, self.space, e.mask, z)[0]
-        white = posterior.whiten(e.inner(points, sets) * e.outside[sets])
-        explained = white @ posterior.whiten(posterior.covariance(z)).T
-        return np.asarray(self._scale**2 * (posterior.hyperparameters.signal_variance * prior - explained))
+        explained = (
+            posterior.whiten(e.inner(points, sets) * e.outside[sets]) @ posterior.whiten(posterior.covariance(z)).T
+        )
+        return self._scale**2 * (posterior.hyperparameters.signal_variance * prior - explained)
 
     @property
-    def _columns(self) -> list[int]:
-        return list(self.space.control_sets[self.control_set].indices)
-
-    @property
-    def _scale(self) -> float:
+    def _scale(self):
         return self.expectations.posterior.hyperparameters.y_scale
 
-    @property
-    def _shift(self) -> float:
-        return self.expectations.posterior.hyperparameters.y_shift
-
-    def _rows(self, settings: FloatArray) -> tuple[FloatArray, IntArray]:
+    def _rows(self, settings):
         """As rows of the whole cube, and the (only) control set they belong to."""
         settings = np.atleast_2d(np.asarray(settings, dtype=float))
         return self.space.rows(self.control_set, settings), np.zeros(len(settings), dtype=np.int64)
 
-    def _spread(self, settings: FloatArray, spread: Spread) -> FloatArray:
+    def _spread(self, settings, spread):
         points, sets = self._rows(settings)
-        return np.asarray(self._scale * spread.sd(self.expectations.inner(points, sets), sets))
+        return self._scale * spread.sd(self.expectations.inner(points, sets), sets)

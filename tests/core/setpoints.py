@@ -6,15 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.asking import next_proposal, trial_rng
-from rigctl.core.experiment.history import History, Observation
+from rigctl import FurtherOutcome, History, Observation, Problem, Proposal, Space, Variable, play
 from rigctl.core.experiment.marginals.conditional import natural_marginal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.natural import present
-from rigctl.core.experiment.policy import Finished, Policy, Proposal
-from rigctl.core.experiment.problem import FurtherOutcome, Problem
-from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.policies.registry import policy_class
+from rigctl.policies import Policy, policy_class
 
 OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "ca-mobo": {"order": ("a", "b")},
@@ -56,16 +52,9 @@ def trial_of(problem: Problem, proposal: Proposal, nature: np.random.Generator) 
 
 
 def campaign(name: str, problem: Problem, trials: int, seed: int = 3) -> tuple[list[Proposal], History]:
-    policy, nature = policy_of(name), np.random.default_rng(seed)
-    history, state, proposals = History(), None, []
-    for trial in range(1, trials + 1):
-        try:
-            proposal, state = next_proposal(policy, state, problem, history, trial_rng(seed, trial))
-        except Finished:
-            break
-        proposals.append(proposal)
-        history = history.append(trial_of(problem, proposal, nature))
-    return proposals, history
+    nature = np.random.default_rng(seed)
+    played = play(policy_of(name), problem, lambda proposal: trial_of(problem, proposal, nature), seed, most=trials)
+    return [decided.proposal for decided in played.decisions], played.history
 
 
 def controlled(problem: Problem, proposal: Proposal) -> Mapping[str, float]:

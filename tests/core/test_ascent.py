@@ -1,4 +1,7 @@
-"""Many climbs at once, each to a maximum inside the unit cube."""
+"""Many climbs at once, each to a maximum inside the unit cube, and the points they start from."""
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -6,7 +9,7 @@ from scipy.stats import qmc
 
 from rigctl.core.bounds import ascent
 from rigctl.core.bounds.ascent import climb
-from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.grid import NUMBERS, lattice, scrambled
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 12])
@@ -53,14 +56,10 @@ def test_each_start_climbs_its_own_hill():
 
 
 def test_maxima_on_the_edge_of_the_cube_are_found():
-    """A hill whose top lies outside is climbed to the boundary and along it."""
+    """A hill whose top lies outside is climbed to the boundary and along it; only free variables change."""
     objective = hills(np.array([[1.3, 0.4, -0.2]]), np.array([1.0]), np.array([0.4]))
     maxima = run(objective, [[0.1, 0.9, 0.9], [0.5, 0.5, 0.5]])
     np.testing.assert_allclose(maxima.points, [[1.0, 0.4, 0.0]] * 2, atol=1e-5)
-
-
-def test_variables_that_may_not_move_do_not():
-    """Only free variables change."""
     objective = hills(np.array([[0.2, 0.3]]), np.array([1.0]), np.array([0.3]))
     maxima = run(objective, [[0.5, 0.9]], free=[[1, 0]])
     np.testing.assert_allclose(maxima.points, [[0.2, 0.9]], atol=1e-6)
@@ -79,7 +78,7 @@ def test_narrow_valleys_are_followed():
 
 
 def test_a_flat_function_ends_at_once():
-    """Where there is no slope there is nothing to do."""
+    """Without a slope there is nothing to do; steps that gain more than promised raise no arithmetic warnings."""
     asked = []
 
     def flat(points, _index):
@@ -89,6 +88,12 @@ def test_a_flat_function_ends_at_once():
     maxima = run(flat, [[0.5, 0.5], [0.1, 0.2]])
     assert asked == [2]
     np.testing.assert_array_equal(maxima.points, [[0.5, 0.5], [0.1, 0.2]])
+
+    def objective(points, _index):
+        return 1e6 * np.square(points).sum(axis=1), 2e6 * points
+
+    maxima = run(objective, [[0.2, 0.7], [0.5, 0.5]])
+    np.testing.assert_array_equal(maxima.points, [[1.0, 1.0], [1.0, 1.0]])
 
 
 def test_no_value_ever_falls():
@@ -115,16 +120,6 @@ def test_groups_keep_their_best():
         assert together.values[group].max() == pytest.approx(alone.values[group].max(), abs=1e-9)
 
 
-def test_a_function_that_rises_faster_than_promised_is_climbed_to_the_corner():
-    """Steps that gain more than their slope promised, by whatever factor, raise no arithmetic warnings."""
-
-    def objective(points, _index):
-        return 1e6 * np.square(points).sum(axis=1), 2e6 * points
-
-    maxima = run(objective, [[0.2, 0.7], [0.5, 0.5]])
-    np.testing.assert_array_equal(maxima.points, [[1.0, 1.0], [1.0, 1.0]])
-
-
 def test_a_curvature_that_rounding_has_made_singular_ends_no_climb():
     """Two points, one with a ridge along which nothing is left of the curvature: both get a direction uphill."""
     ridge = np.array([[1.0, 1.0], [1.0, 1.0]])
@@ -134,3 +129,30 @@ def test_a_curvature_that_rounding_has_made_singular_ends_no_climb():
     ascent._aim(state)
     assert np.isfinite(state.direction).all()
     assert (np.vecdot(state.direction, state.gradient) > 0).all()
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 12, len(NUMBERS), len(NUMBERS) + 1])
+def test_points_are_those_of_scipy_to_the_bit(dimension):
+    """From the first on, or later ones alone; and the generator goes on from where SciPy leaves it."""
+    ours, theirs = np.random.default_rng(dimension), np.random.default_rng(dimension)
+    assert np.array_equal(scrambled(dimension, 0, 64, ours), qmc.Sobol(dimension, rng=theirs).random(64))
+    assert ours.random() == theirs.random()
+    for first in (1, 2, 37, 500):
+        sequence = qmc.Sobol(dimension, rng=theirs)
+        sequence.fast_forward(first)
+        assert np.array_equal(scrambled(dimension, first, 1, ours), sequence.random(1))
+
+
+def test_the_first_point_and_none():
+    """One point is the sequence's first; none is an empty array of the right width."""
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    assert np.array_equal(scrambled(4, 0, 1, rng), qmc.Sobol(4, rng=same).random(1))
+    assert scrambled(4, 0, 0, rng).shape == (0, 4)
+
+
+def test_scipys_statistics_are_not_loaded_for_it():
+    """They take longer to load than a decision takes."""
+    code = (
+        "import sys; from rigctl.core.bounds.grid import sobol; sobol(10, 8); assert 'scipy.stats' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

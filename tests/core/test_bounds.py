@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from rigctl import ModelOptions, Space, Uniform, Variable
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations, MeanSquareSpread, ValueSpread
-from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
 from tests.core.plain import NAMES, at_setting, make_case
 

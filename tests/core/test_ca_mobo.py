@@ -1,25 +1,21 @@
 """Several outcomes: the acquisition against its plain formula, the cost preference, and the policies."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rigctl.core.advice.explain import explain
+from rigctl import FurtherOutcome, History, ModelOptions, Observation, PolicyError, Problem, TruncatedNormal, explain
 from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import BudgetSpent
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import as_first, fit_further, fit_history
 from rigctl.core.multi_objective.scalarise import CostPreference, Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of, outcome_values, reference_of
-from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.published.ca_mobo import CaMobo, MoUcb, Width
-from rigctl.errors import PolicyError
+from rigctl.policies import BudgetSpent, check_policy
+from tests.core.conftest import FIXED, Priced, unit_space
+from tests.core.plain import slopes
 from tests.profiles import slow_beyond
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
@@ -33,8 +29,9 @@ def two(x):
 
 
 def make_problem(sets=SETS, **changes):
-    variables = [Variable(name, "", 0.0, 10.0, NATURAL) for name in "ab"]
-    return Problem(Space.of(variables, sets), to_micros(100), further=(FurtherOutcome("speed", "m/s"),), **changes)
+    return Problem(
+        unit_space("ab", sets, NATURAL), to_micros(100), further=(FurtherOutcome("speed", "m/s"),), **changes
+    )
 
 
 def make_history(n=24, sets=3, seed=0):
@@ -61,12 +58,6 @@ def acquisition(problem, history, preference=PREFERENCE, weights=(0.6, 0.4)):
         width=2.0,
         preference=preference,
     )
-
-
-def slope_of(function, x):
-    """Central differences, with steps well above the rounding of an ill-conditioned model."""
-    step = 1e-5
-    return [(function(x + step * e) - function(x - step * e)) / (2 * step) for e in np.eye(len(x))]
 
 
 def plain_cost(amounts, rates):
@@ -112,12 +103,7 @@ def test_the_stand_in_is_close_below_and_its_slope_is_right(sharpness):
     exact = target.score(points, sets)
     assert (value <= exact * (1 + 1e-12)).all()
     assert (value >= exact * 2 ** (-1 / sharpness) * (1 - 1e-12)).all()
-    for row in range(0, 30, 5):
-
-        def one(x, at=row):
-            return target.smooth(x[None, :], sets[at : at + 1], sharpness)[0][0]
-
-        assert gradient[row] == pytest.approx(slope_of(one, points[row]), abs=2e-4)
+    assert gradient == pytest.approx(slopes(lambda p: target.smooth(p, sets, sharpness)[0], points, 1e-5), abs=2e-4)
 
 
 def test_below_the_reference_less_is_not_more():
@@ -129,9 +115,8 @@ def test_below_the_reference_less_is_not_more():
     assert (without.score(points, sets) < 0).all()
     assert target.score(points, sets) == pytest.approx(without.score(points, sets))
     value, gradient = target.smooth(points[:1], sets[:1], 64.0)
-    slope = slope_of(lambda x: target.smooth(x[None, :], sets[:1], 64.0)[0][0], points[0])
     assert (value < 0).all()
-    assert gradient[0] == pytest.approx(slope, abs=1e-4)
+    assert gradient == pytest.approx(slopes(lambda p: target.smooth(p, sets[:1], 64.0)[0], points[:1], 1e-5), abs=1e-4)
 
 
 @pytest.mark.parametrize("weights", slow_beyond(1, [(0.5, 0.5), (0.9, 0.1), (0.2, 0.8)]))
@@ -147,17 +132,13 @@ def test_the_maximum_is_found_on_every_control_set(weights):
 
 
 def test_the_dearest_variable_costs_most_in_our_order_only():
-    """C is steepest along the dearest variable with the weights sorted our way, along the cheapest as printed."""
+    """C is steepest along the dearest variable our way, along the cheapest as printed; it fades as trials go by."""
     for sorting, dearest in (("ours", 0), ("paper", 2)):
         for t in (1, 20, 400):
             drawn = CostPreference.drawn((0, 1, 2), (False,) * 3, t, sorting, np.random.default_rng(t))
             _, slope = drawn.kept(np.full((1, 3), 0.3), np.ones((1, 3)))
             assert (slope < 0).all()
             assert int(np.argmin(slope)) == dearest
-
-
-def test_the_preference_fades():
-    """As trials go by, all settings cost nearly 1, so what is left of their worth differs less and less."""
     corners = np.array([[0.0, 0.0], [1.0, 1.0]])
     ratios = []
     for t in (1, 10, 1000):
@@ -195,23 +176,12 @@ def test_units_change_nothing(policy):
 
 def test_further_outcomes_have_the_kernel_of_the_first():
     """Their hyper-parameters are learned, but a kernel that is left open stays the one that fixed ones go with."""
-    fixed = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
-    model = as_first(make_problem(model=fixed), make_history(), 0)[0].model
+    model = as_first(make_problem(model=FIXED), make_history(), 0)[0].model
     assert (model.hyperparameters, model.kernel_used) == ("learned", "squared-exponential")
 
 
-def test_points_known_beforehand_do_not_count_as_trials():
-    """They are data, but neither move t on nor belong to a control set."""
-    problem = make_problem()
-    known = History.of(replace(o, control_set=-1, cost=0) for o in make_history().observations)
-    widths = Width(settings=3.0)
-    first, _ = decided(MoUcb(width=widths), problem, known)
-    pinned, _ = decided(MoUcb(width=Width(beta=widths.at(1, 2) ** 2)), problem, known)
-    assert first.setting == pinned.setting
-
-
 def test_first_trials_take_the_sets_in_turn():
-    """Without outcomes there is no model: every set at a Sobol point, least tried first."""
+    """Without a model every set at a Sobol point, least tried first; points known beforehand are no trials."""
     problem, history, state = make_problem(), History(), None
     chosen = []
     for trial in (1, 2, 3):
@@ -220,6 +190,12 @@ def test_first_trials_take_the_sets_in_turn():
         history = history.append(Observation(trial, proposal.control_set, None, None, to_micros(1)))
     assert chosen == [0, 1, 2]
     assert proposal.phase == "explore"
+    problem = make_problem()
+    known = History.of(replace(o, control_set=-1, cost=0) for o in make_history().observations)
+    widths = Width(settings=3.0)
+    first, _ = decided(MoUcb(width=widths), problem, known)
+    pinned, _ = decided(MoUcb(width=Width(beta=widths.at(1, 2) ** 2)), problem, known)
+    assert first.setting == pinned.setting
 
 
 def test_only_sets_that_fit_are_played():
@@ -231,24 +207,11 @@ def test_only_sets_that_fit_are_played():
         decided(MoUcb(), replace(problem, budget=to_micros(24.5)), history)
 
 
-@dataclass(frozen=True)
-class Dosing:
-    """Known costs, the lower the larger the setting: cheap where the first outcome is best, dear for the second."""
-
-    def mean(self, control_set, settings):
-        return 0.1 + 3.0 * np.sum(1.0 - np.asarray(settings), axis=1)
-
-    def gradient(self, control_set, settings):
-        return np.full(np.shape(settings), -3.0)
-
-    def upper(self, control_set, settings):
-        return self.mean(control_set, settings)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_only_settings_that_fit_are_played(seed):
     """Where costs depend on the setting, no trial is proposed that is known to cost more than is left."""
-    problem, history = make_problem([("a",)], known_cost_field=Dosing()), make_history(sets=1)
+    dosing = Priced(lambda _, at: 0.1 + 3.0 * np.sum(1.0 - at, axis=1))  # cheap where the first outcome is best
+    problem, history = make_problem([("a",)], known_cost_field=dosing), make_history(sets=1)
     left = 1.5
     rich, _ = MoUcb().propose({}, problem, history, trial_rng(seed, 25))
     poor, _ = MoUcb().propose({}, replace(problem, budget=to_micros(24 + left)), history, trial_rng(seed, 25))
@@ -282,14 +245,21 @@ def test_what_is_remembered_of_an_outcome_is_found_by_its_name():
 
 
 def test_the_explanation_names_the_trade_off(golden):
-    """Weights, what is expected of each outcome in its unit, and what the order of costs leaves."""
+    """Weights, each outcome in its unit, what the order of costs leaves; one outcome or strangers are refused."""
     proposal, _ = decided(CaMobo(("a",)), make_problem(), make_history())
     names = {"outcome": "growth", "unit": "cm2", "currency": "EUR"}
     text, plain = (" ".join(explain(proposal, make_problem(), **names, technical=t)) for t in (True, False))
     golden(text)
     assert "m/s)" in text
-    golden(text)
     golden(plain)
+    alone = replace(make_problem(), further=())
+    with golden.raises(PolicyError):
+        decided(MoUcb(), alone, History())
+    with golden.raises(PolicyError):
+        decided(CaMobo(("a", "-c")), make_problem(), History())
+    for wrong in ((), ("a", "-a")):
+        with golden.raises(ValueError):
+            CaMobo(wrong)
 
 
 def test_old_trials_without_the_further_outcome_are_no_obstacle():
@@ -302,19 +272,6 @@ def test_old_trials_without_the_further_outcome_are_no_obstacle():
     assert not validate(
         decided(MoUcb(), problem, History.of(replace(o, further=()) for o in partly.observations))[0], problem
     )
-
-
-def test_what_does_not_fit_is_told_by_its_key(golden):
-    """One outcome, or an order of strangers, is refused with the configuration's own words."""
-    alone = replace(make_problem(), further=())
-    with pytest.raises(PolicyError) as refused:
-        decided(MoUcb(), alone, History())
-    golden(refused.value)
-    with golden.raises(PolicyError):
-        decided(CaMobo(("a", "-c")), make_problem(), History())
-    for wrong in ((), ("a", "-a")):
-        with golden.raises(ValueError):
-            CaMobo(wrong)
 
 
 def test_the_front_is_of_settings_that_were_tried():

@@ -8,22 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl import Experiment, FurtherOutcome, category, recommend, variable
+from rigctl import Experiment, FurtherOutcome, History, ModelOptions, Space, UsageError, category, recommend, variable
 from rigctl.core.advice.rules.short import Pool
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.bounds.ascent import neighbours
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.history import History
 from rigctl.core.experiment.kernels import ProductKernel
 from rigctl.core.experiment.marginals.families import Discrete, Uniform
 from rigctl.core.experiment.natural import persistences, present
-from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import LogLikelihood
 from rigctl.core.gp.surrogate import fit
-from rigctl.errors import UsageError
+from tests.core.plain import slopes
 from tests.core.setpoints import POLICIES, campaign, policy_of, problem_of
 from tests.profiles import nightly_beyond, slow_beyond
 
@@ -84,9 +81,8 @@ def test_the_likelihood_is_that_of_the_same_kernel(name):
     value, gradient = likelihood.value_and_gradient(theta)
     K = 1.1**2 * ProductKernel(name, np.exp(theta[2:]), LEVELS).matrix(x, x) + 0.09 * np.eye(12)
     assert value == pytest.approx(multivariate_normal(cov=K).logpdf(y), rel=1e-10)
-    for k, step in enumerate(1e-5 * np.eye(5)):
-        ends = [likelihood.value_and_gradient(theta + sign * step)[0] for sign in (1, -1)]
-        assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-5)
+    found = slopes(lambda rows: np.array([likelihood.value_and_gradient(t)[0] for t in rows]), theta[None], 1e-5)[0]
+    assert gradient == pytest.approx(found, abs=1e-5)
 
 
 def test_hyperparameters_go_through_json():
@@ -254,38 +250,34 @@ def test_what_is_recommended_keeps_the_limit_of_another_outcome():
 
 
 @pytest.mark.parametrize(
-    ("what", "wrong"),
+    ("row", "also"),
     [
-        ("a level that there is not", lambda e: e.tell("ph", [6.0, "E"], 1.0, 1.0, also={"nitrate": 9.0})),
-        ("a number for a level", lambda e: e.tell("ph", [6.0, 2], 1.0, 1.0, also={"nitrate": 9.0})),
-        ("a row too short", lambda e: e.tell("ph", [6.0], 1.0, 1.0, also={"nitrate": 9.0})),
-        ("a level read that there is not", lambda e: e.suggest(look={"nozzle": "E"})),
-        ("no further outcome", lambda e: e.tell("ph", [6.0, "A"], 1.0, 1.0)),
-        ("an unknown outcome", lambda e: e.tell("ph", [6.0, "A"], 1.0, 1.0, also={"nitrate": 9.0, "iron": 1.0})),
-        ("a further outcome that is none", lambda e: e.tell("ph", [6.0, "A"], 1.0, 1.0, also={"nitrate": np.nan})),
+        ([6.0, "E"], {"nitrate": 9.0}),
+        ([6.0, 2], {"nitrate": 9.0}),
+        ([6.0], {"nitrate": 9.0}),
+        ([6.0, "A"], {}),
+        ([6.0, "A"], {"nitrate": 9.0, "iron": 1.0}),
+        ([6.0, "A"], {"nitrate": np.nan}),
     ],
+    ids=["no such level", "a number", "too short", "no further outcome", "an unknown one", "one that is none"],
 )
-def test_what_cannot_be_is_refused(what, wrong):
-    """Before anything is kept."""
+def test_what_cannot_be_is_refused(row, also):
+    """Before anything is kept; nor is a level read that there is not."""
     experiment = nozzles(further=[FurtherOutcome("nitrate", at_most=11.0)])
-    with pytest.raises(UsageError):
-        wrong(experiment)
-    assert experiment.history == History(), what
+    for wrong in (lambda: experiment.tell("ph", row, 1.0, 1.0, also=also), lambda: experiment.suggest({"nozzle": "E"})):
+        with pytest.raises(UsageError):
+            wrong()
+    assert experiment.history == History()
     assert experiment.space.variables[1].marginal.quantile(np.array([0.9])) == 1.0
 
 
-@pytest.mark.parametrize("levels", [["A"], ["A", "A"], []])
-def test_a_category_has_two_different_levels_or_more(levels):
-    """Else there is nothing to choose."""
-    with pytest.raises(ValueError, match="levels"):
-        category("nozzle", levels)
-
-
-def test_shares_are_of_levels():
-    """Words that are none, and shares that are none."""
-    with pytest.raises(ValueError, match="nozzle"):
-        category("nozzle", WORDS, natural={"E": 1.0})
-    with pytest.raises(ValueError, match="probability"):
-        category("nozzle", WORDS, natural={"A": -1.0, "B": 2.0})
+def test_what_is_no_category_is_refused():
+    """Fewer than two different levels leave nothing to choose; shares are of its words, and are probabilities."""
+    for levels in (["A"], ["A", "A"], []):
+        with pytest.raises(ValueError, match="levels"):
+            category("nozzle", levels)
+    for shares, says in (({"E": 1.0}, "nozzle"), ({"A": -1.0, "B": 2.0}, "probability")):
+        with pytest.raises(ValueError, match=says):
+            category("nozzle", WORDS, natural=shares)
     assert category("nozzle", WORDS, natural=["A", "A", "B"]).marginal.weights == pytest.approx((2 / 3, 1 / 3, 0, 0))
     assert not isinstance(MIXED[2].marginal, Uniform)

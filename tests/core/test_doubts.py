@@ -5,18 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl import History, ModelOptions, Observation, Problem, TruncatedNormal, answer_of
 from rigctl.console.report import to_json
-from rigctl.core.advice.answer import answer_of
 from rigctl.core.advice.answer_words import AnswerWords, advise
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import next_proposal, trial_rng
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from tests.core.conftest import unit_space
 from tests.profiles import slow_beyond
 
 BEST, AT = 2.5, (0.7, 0.3)
@@ -25,8 +22,7 @@ FALSE, ELSEWHERE = 2.7, (0.15, 0.85)
 
 @pytest.fixture
 def problem():
-    natural = TruncatedNormal.from_moments(0.5, 0.2)
-    space = Space.of([Variable(n, "", 0.0, 1.0, natural) for n in "ab"], [["a"], ["b"], ["a", "b"]])
+    space = unit_space(marginal=TruncatedNormal.from_moments(0.5, 0.2))
     return Problem(space, to_micros(50), model=ModelOptions(kernel="matern-5/2"))
 
 
@@ -54,7 +50,7 @@ def regret(found):
     return BEST - response([found.choice.setpoints["a"], found.choice.setpoints["b"]])
 
 
-@pytest.mark.parametrize("seed", slow_beyond(1, range(6)))
+@pytest.mark.parametrize("seed", slow_beyond(1, range(3)))
 def test_one_false_last_outcome_does_not_decide(problem, seed):
     """After 36 good trials one that reads better than the best there is changes neither values nor interval much."""
     rows = good_trials(seed)
@@ -74,24 +70,6 @@ def test_one_false_last_outcome_does_not_decide(problem, seed):
     assert len(advise(found, say)) == 1 + len(advise(replace(found, doubts=()), say))
 
 
-@pytest.mark.slow
-def test_what_was_lucky_and_true_is_recommended_once_it_was_played_again(problem):
-    """Two more trials that give as much make it the answer, and nothing is doubted."""
-    rows = [*good_trials(0), *(played(t, ELSEWHERE, FALSE + 0.3) for t in (37, 38, 39))]
-    found = advised(problem, rows)
-    assert found.choice.setpoints["a"] == pytest.approx(ELSEWHERE[0], abs=0.05)
-    assert all(d.trial < 37 for d in found.doubts)
-
-
-@pytest.mark.slow
-def test_the_tolerance_is_not_counted_from_a_false_outcome(problem):
-    """One outcome of -25 leaves what is good enough where it was."""
-    rows = good_trials(1)
-    before, found = advised(problem, rows, 0.05), advised(problem, [*rows, played(37, ELSEWHERE, -25.0)], 0.05)
-    assert found.threshold == pytest.approx(before.threshold, abs=0.02)
-    assert found.choice.control_set == before.choice.control_set
-
-
 @pytest.mark.parametrize(("true", "repeated"), [(False, [37]), (True, [37, 38])])
 def test_an_outcome_in_doubt_is_played_again_before_the_money_is_gone(problem, true, repeated):
     """The policy tries the setting that it would make the best, once more if it is as good again, and then knows."""
@@ -109,7 +87,7 @@ def test_an_outcome_in_doubt_is_played_again_before_the_money_is_gone(problem, t
     assert state["repeated"] == repeated
 
 
-@pytest.mark.parametrize("seed", slow_beyond(1, range(6)))
+@pytest.mark.parametrize("seed", slow_beyond(1, range(3)))
 def test_one_outcome_typed_a_hundredfold_does_no_harm(problem, seed):
     """What is recommended after 36 trials is as good as if the outcome of trial 11 had been typed right."""
     rows = good_trials(seed)

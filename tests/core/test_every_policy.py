@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigctl import History, ModelOptions, Observation, Problem, Proposal, Space, TruncatedNormal, Uniform, Variable
 from rigctl.core.asking import trial_rng, validate
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.money import Micros, to_micros
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
-from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
@@ -32,6 +28,7 @@ from rigctl.core.policies.published.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs
 from rigctl.core.policies.random_search import RandomSearch
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.options import options_model
+from rigctl.policies import BudgetSpent
 from tests.profiles import share, slow_beyond
 
 
@@ -211,16 +208,11 @@ def test_minimising_is_maximising_the_opposite(case, seed):
 
 @every_policy
 def test_it_decides_before_there_is_any_outcome(case):
-    """From the prior alone; also if the first trials failed."""
+    """From the prior alone, also if the first trials failed; when nothing fits it says so."""
     problem = problem_of()
     failed = History.of(replace(o, x=None, y=None) for o in history_of(0, 2).observations)
     for history in (History(), failed):
         assert validate(decide(case, problem, history, 0), problem) == []
-
-
-@every_policy
-def test_it_ends_when_nothing_fits(case):
-    """It says so."""
     history = history_of(0, 24)
     with pytest.raises(BudgetSpent):
         decide(case, problem_of(budget=history.spent + 1), history, 0)

@@ -6,46 +6,32 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Outlook, outlook_of
-from rigctl.core.asking import play, trial_rng, validate
+from rigctl import ModelOptions, Observation
+from rigctl.core.asking import trial_rng, validate
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.changeovers import Changeovers
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import Observation
-from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import BudgetSpent
-from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
-from tests.core.conftest import FIXED, Slope, hill, make_history
+from rigctl.policies import BudgetSpent, Outlook, outlook_of
+from tests.core.conftest import FIXED, Slope, campaign, hill, make_history, proposals_of, unit_space
 
 X = (0.5, 0.5)
 NOTHING_SEEN = Intersection.of({}, 3)
+EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
 
 
 def bounds_of(upper, lower):
-    sizes = (1, 1, 2)
-    return tuple(
-        SetBounds(
-            control_set=i,
-            upper=u,
-            upper_at=np.full(k, 0.25),
-            lower=low,
-            lower_at=np.full(k, 0.25),
-            mean_at_upper=(u + low) / 2,
-            sd_at_upper=(u - low) / 4,
-            best_mean=(u + low) / 2,
-            best_mean_at=np.full(k, 0.25),
-            best_mean_sd=(u - low) / 4,
-        )
-        for i, (u, low, k) in enumerate(zip(upper, lower, sizes, strict=True))
-    )
+    bounds = []
+    for i, (u, low) in enumerate(zip(upper, lower, strict=True)):
+        at, middle, sd = np.full((1, 1, 2)[i], 0.25), (u + low) / 2, (u - low) / 4
+        bounds.append(SetBounds(i, u, at, low, at, middle, sd, middle, at, sd))
+    return tuple(bounds)
 
 
-def outlook_with(problem, history, upper, lower):
+def outlook_with(problem, history, upper=(1, 1, 1), lower=(0, 0, 0)):
     costs = believe(problem, history, "hoeffding")
     fitted = fit_history(problem, history)
     believed = cost_field(problem, history), bounds_of(upper, lower), costs, problem.floor
@@ -58,32 +44,21 @@ def committed(outlook, seen):
     return outlook.proposal("etc", choice, 0), Intersection.of(choice.remembered, len(outlook.bounds))
 
 
-def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
-    def observe(proposal):
-        x = np.random.default_rng([seed, proposal.trial, 1]).random(problem.space.dimension)
-        x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
-        cost = to_micros(cost_of[proposal.control_set])
-        return Observation(proposal.trial, proposal.control_set, tuple(x), outcome(x), cost)
-
-    played = play(policy, problem, observe, seed, most=limit - 1)
-    return [decided.proposal for decided in played.decisions], played.history
-
-
-def test_exploration_goes_round(problem):
-    """Round robin: the set with the fewest plays is next, the first of them on a tie (line 4)."""
-    history = make_history([(0, X, 1.0, 0.1), (1, X, 1.0, 0.1), (0, X, 1.0, 0.1)])
-    outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
-    choice = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
-    assert choice.control_set == 2
-    assert choice.phase == "explore"
-
-
-def test_exploration_by_spend_evens_out_the_money(problem):
-    """Balanced by spend, a cheap set is played until it has cost as much as a dear one."""
-    history = make_history([(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.5), (2, X, 1.0, 0.5)])
-    outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
-    policy = ExploreThenCommit(explore=Exploration(by="spend"))
-    assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 0
+@pytest.mark.parametrize(
+    ("by", "costs", "chosen"),
+    [
+        ("plays", [(0, 0.1), (1, 0.1), (0, 0.1)], 2),
+        ("plays", [(0, 0.1), (1, 0.1), (2, 0.1)], 0),
+        ("spend", [(0, 0.1), (0, 0.1), (1, 0.5), (2, 0.5)], 0),
+        ("spend", [(0, 0.1), (0, 0.1), (1, 0.2), (2, 0.2)], 1),
+        ("spend", [(0, 0.1), (1, 0.1), (2, 0.1)], 0),
+    ],
+)
+def test_the_set_with_the_fewest_plays_or_the_least_money_is_explored(problem, by, costs, chosen):
+    """Line 4; of sets that have cost the same the less played, and of those the first."""
+    outlook = outlook_with(problem, make_history([(i, X, 1.0, c) for i, c in costs]))
+    choice = ExploreThenCommit(explore=Exploration(by=by))._explore(outlook, NOTHING_SEEN, 0)
+    assert (choice.control_set, choice.phase) == (chosen, "explore")
 
 
 def test_first_points_are_sobol_points_inside_the_cube(problem):
@@ -92,7 +67,7 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
     settings = set()
     for plays in range(3):
         history = make_history([(2, X, None, 0.1)] * plays + [(0, X, None, 0.1), (1, X, None, 0.1)] * 5)
-        outlook = outlook_with(problem, history, (1, 1, 1), (0, 0, 0))
+        outlook = outlook_with(problem, history)
         proposal = outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), 7)
         assert proposal.control_set == 2
         assert validate(proposal, problem) == []
@@ -100,75 +75,22 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
     assert len(settings) == 3
 
 
-def test_exploration_ends_by_plays_or_by_share(problem):
+@pytest.mark.parametrize(
+    ("plays", "share", "goes_on"), [(1, 0.5, False), (2, 0.5, True), (2, 0.15, False), (None, 0.16, True)]
+)
+def test_exploration_ends_by_plays_or_by_share(problem, plays, share, goes_on):
     """Tau plays of each set, or a share of the budget, whichever comes first."""
-    outlook = outlook_with(problem, make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)]), (1, 1, 1), (0, 0, 0))
-    assert not ExploreThenCommit(explore=Exploration(plays=1))._exploring(outlook)
-    assert ExploreThenCommit(explore=Exploration(plays=2))._exploring(outlook)
-    assert not ExploreThenCommit(explore=Exploration(plays=2, share=0.15))._exploring(outlook)
-    assert ExploreThenCommit(explore=Exploration(share=0.16))._exploring(outlook)
+    outlook = outlook_with(problem, make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)]))
+    assert ExploreThenCommit(explore=Exploration(plays, share))._exploring(outlook) == goes_on
 
 
 def test_exploration_does_not_wait_for_a_set_that_no_longer_fits(problem):
-    """With plays alone, a set too dear for what is left would keep it from ever committing."""
+    """A set too dear for what is left would keep it from ever committing; a cheaper good one is played."""
     rows = [(2, X, 1.0, 4.0), *[(i, X, 1.0, 0.5) for i in (0, 1) for _ in range(5)]]
-    outlook = outlook_with(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
+    outlook = outlook_with(problem, make_history(rows))
     assert not outlook.fits(2)
     assert not ExploreThenCommit(explore=Exploration(plays=5, share=None))._exploring(outlook)
     assert ExploreThenCommit(explore=Exploration(plays=6, share=None))._exploring(outlook)
-
-
-def test_a_free_set_does_not_take_every_turn(problem):
-    """Balanced by spend, sets that have cost nothing yet take turns, and exploration ends."""
-    policy = ExploreThenCommit(explore=Exploration(by="spend"))
-    proposals, _ = campaign(policy, replace(problem, budget=to_micros(6)), (0.0, 1.0, 2.0), hill, limit=40)
-    assert [p.control_set for p in proposals[:3]] == [0, 1, 2]
-    assert "commit" in {p.phase for p in proposals}
-
-
-def test_commit_plays_the_cheapest_of_the_good_enough(problem):
-    """Line 16 drops what cannot be good enough, lines 24 and 25 take the cheapest of the rest."""
-    rows = [(i, X, 1.0, c) for i, c in ((0, 0.1), (1, 0.5), (2, 1.0)) for _ in range(9)]
-    history = make_history(rows)
-    known = replace(problem, known_costs=(0.1, 0.5, 1.0), budget=to_micros(100))
-    outlook = outlook_with(known, history, (0.5, 1.0, 1.2), (0.2, 0.7, 0.9))
-    proposal, seen = committed(outlook, NOTHING_SEEN)
-    assert proposal.control_set == 1
-    assert proposal.threshold == pytest.approx(0.9 * 0.9)
-    assert [r.eligible for r in proposal.sets] == [False, True, True]
-    assert seen.lcb == 0.9
-
-
-def test_intersections_remember_the_tightest_bounds(problem):
-    """A set once shown to be bad stays out although today's bound is loose."""
-    history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
-    outlook = outlook_with(problem, history, (1.5, 1.0, 1.2), (0.2, 0.3, 0.4))
-    seen = Intersection(0.9, (0.5, 2.0, 2.0))
-    proposal, after = committed(outlook, seen)
-    assert not proposal.sets[0].eligible
-    assert after.ucb == (0.5, 1.0, 1.2)
-    assert after.lcb == 0.9
-
-
-def test_an_empty_good_set_starts_the_intersections_again(problem):
-    """Lines 17 to 20: contradictory memories are replaced by today's bounds."""
-    history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
-    outlook = outlook_with(problem, history, (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
-    proposal, after = committed(outlook, Intersection(5.0, (0.1, 0.1, 0.1)))
-    assert after == Intersection(0.4, (1.0, 1.1, 1.2))
-    assert proposal.control_set == 2
-
-
-def test_a_trial_that_costs_exactly_what_is_left_runs(problem):
-    """Nineteen trials of 0.1 leave room for the twentieth in a budget of 2."""
-    small = replace(problem, budget=to_micros(2))
-    proposals, history = campaign(ExploreThenCommit(), small, (0.1, 0.1, 0.1), hill)
-    assert len(proposals) == 20
-    assert history.spent == small.budget
-
-
-def test_a_set_that_no_longer_fits_is_skipped(problem):
-    """When the dear set does not fit any more, a cheaper good one is played."""
     rows = [(0, X, 1.0, 0.5), (1, X, 1.0, 0.7), (2, X, 1.0, 8.0)]
     outlook = outlook_with(problem, make_history(rows), (1.0, 0.9, 1.2), (0.2, 0.3, 0.4))
     assert outlook.fitting([0, 1, 2]) == [0, 1]
@@ -177,12 +99,54 @@ def test_a_set_that_no_longer_fits_is_skipped(problem):
         outlook.fitting([2])
 
 
+def test_a_free_set_does_not_take_every_turn(problem):
+    """Balanced by spend, sets that have cost nothing yet take turns, and exploration ends."""
+    policy = ExploreThenCommit(explore=Exploration(by="spend"))
+    proposals = proposals_of(campaign(policy, replace(problem, budget=to_micros(6)), (0.0, 1.0, 2.0), most=39))
+    assert [p.control_set for p in proposals[:3]] == [0, 1, 2]
+    assert "commit" in {p.phase for p in proposals}
+
+
+def test_commit_plays_the_cheapest_of_the_good_enough(problem):
+    """Line 16 drops what cannot be good enough, lines 24 and 25 take the cheapest; of none the first of the best."""
+    history = make_history([(i, X, 1.0, c) for i, c in enumerate((0.1, 0.5, 1.0)) for _ in range(9)])
+    known = replace(problem, known_costs=(0.1, 0.5, 1.0), budget=to_micros(100))
+    proposal, seen = committed(outlook_with(known, history, (0.5, 1.0, 1.2), (0.2, 0.7, 0.9)), NOTHING_SEEN)
+    assert (proposal.control_set, seen.lcb, proposal.threshold) == (1, 0.9, pytest.approx(0.9 * 0.9))
+    assert [r.eligible for r in proposal.sets] == [False, True, True]
+    proposal = committed_to(problem, (1.0, 1.5, 1.5), (0.2, 1.5, 1.5), 0.0)
+    assert proposal.control_set == 1
+    assert [r.eligible for r in proposal.sets] == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("upper", "seen", "good", "after"),
+    [
+        ((1.5, 1.0, 1.2), (0.9, (0.5, 2.0, 2.0)), (1, 2), (0.9, (0.5, 1.0, 1.2))),
+        ((1.0, 1.1, 1.2), (0.9, (0.1, 0.1, 0.95)), (2,), (0.9, (0.1, 0.1, 0.95))),
+        ((1.0, 1.1, 1.2), (5.0, (0.1, 0.1, 0.1)), (0, 1, 2), (0.4, (1.0, 1.1, 1.2))),
+    ],
+    ids=["the tightest are kept", "as long as a set is left", "else they start again"],
+)
+def test_bounds_of_the_past_count_until_they_leave_no_set(problem, upper, seen, good, after):
+    """A set once shown to be bad stays out although today's bound is loose; lines 17 to 20 where they contradict."""
+    outlook = outlook_with(problem, make_history(EVEN), upper, (0.2, 0.3, 0.4))
+    proposal, kept = committed(outlook, Intersection(*seen))
+    assert [i for i, r in enumerate(proposal.sets) if r.eligible] == list(good)
+    assert (proposal.control_set, kept) == (2, Intersection(*after))
+
+
+def test_a_trial_that_costs_exactly_what_is_left_runs(problem):
+    """Nineteen trials of 0.1 leave room for the twentieth in a budget of 2."""
+    played = campaign(ExploreThenCommit(), replace(problem, budget=to_micros(2)), (0.1, 0.1, 0.1))
+    assert (len(played.decisions), played.history.spent) == (20, to_micros(2))
+
+
 @pytest.mark.slow
 def test_the_campaign_finds_the_hill_and_goes_cheap(problem):
     """On a hill that needs only a, the later trials control only a, near the top."""
     wide = replace(problem, budget=to_micros(30))
-    proposals, _ = campaign(ExploreThenCommit(tolerance=0.2), wide, (0.3, 0.3, 1.0), hill)
-    last = proposals[-10:]
+    last = proposals_of(campaign(ExploreThenCommit(tolerance=0.2), wide, (0.3, 0.3, 1.0)))[-10:]
     assert {p.control_set for p in last} == {0}
     assert np.mean([p.setting[0] for p in last]) == pytest.approx(0.3, abs=0.05)
 
@@ -200,28 +164,16 @@ def test_a_fit_in_trouble_is_told(problem):
 @pytest.mark.parametrize(("maximise", "floor"), [(True, 5.0), (False, 0.0)])
 def test_a_floor_the_outcomes_fall_below_does_not_end_the_campaign(problem, maximise, floor):
     """A floor that was wrong (also: minimising with one of 0) leaves the best set eligible, and the money is spent."""
-    wrong = replace(problem, maximise=maximise, floor=floor, budget=to_micros(4))
-    proposals, history = campaign(ExploreThenCommit(), wrong, (0.1, 0.1, 0.1), lambda x: 1 + hill(x))
-    assert history.spent == wrong.budget
-    assert proposals[-1].phase == "commit"
-
-
-EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
+    wrong = replace(problem, maximise=maximise, floor=floor, budget=to_micros(2))
+    played = campaign(ExploreThenCommit(), wrong, (0.1, 0.1, 0.1), lambda x: 1 + hill(x))
+    assert played.history.spent == wrong.budget
+    assert played.decisions[-1].proposal.phase == "commit"
 
 
 def committed_to(problem, upper, lower, tolerance=0.1, *, costs=(0.1, 0.1, 0.1), seen=NOTHING_SEEN):
     outlook = outlook_with(replace(problem, known_costs=costs), make_history(EVEN), upper, lower)
     policy = ExploreThenCommit(tolerance=tolerance)
     return outlook.proposal(policy.name, policy._commit(outlook, seen, 0), 0)
-
-
-def explored(outlook, policy=None, sobol_seed=0):
-    policy = policy or ExploreThenCommit()
-    return outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), sobol_seed)
-
-
-def tolerance_at(policy, problem, history, commit_trials=0):
-    return policy._tolerance_now(outlook_with(problem, history, (1, 1, 1), (0, 0, 0)), commit_trials)
 
 
 @pytest.mark.parametrize(
@@ -242,12 +194,11 @@ def test_a_set_that_only_reaches_the_threshold_is_not_good_enough(problem, toler
     assert proposal.threshold == (1 - tolerance) * 2.0
 
 
-def test_the_floor_is_what_shares_are_counted_from(problem):
+@pytest.mark.parametrize(("upper", "good"), [(2.0, False), (2.25, True)])
+def test_the_floor_is_what_shares_are_counted_from(problem, upper, good):
     """With a floor of 1 half of the best at 3 is 2."""
-    for upper, good in ((2.0, False), (2.25, True)):
-        proposal = committed_to(replace(problem, floor=1.0), (upper, 1.0, 3.5), (0.0, 0.0, 3.0), 0.5)
-        assert [r.eligible for r in proposal.sets] == [good, False, True]
-        assert proposal.threshold == 2.0
+    proposal = committed_to(replace(problem, floor=1.0), (upper, 1.0, 3.5), (0.0, 0.0, 3.0), 0.5)
+    assert ([r.eligible for r in proposal.sets], proposal.threshold) == ([good, False, True], 2.0)
 
 
 @pytest.mark.parametrize(
@@ -267,31 +218,6 @@ def test_of_sets_that_cost_the_same_the_most_promising_wins_and_of_those_the_fir
     assert committed_to(problem, upper, (0.5, 0.5, 0.5), costs=costs).control_set == chosen
 
 
-def test_where_nothing_is_good_enough_the_first_of_the_best_is(problem):
-    """Without tolerance and without doubt no bound exceeds the best: that is played all the same, of two the first."""
-    proposal = committed_to(problem, (1.0, 1.5, 1.5), (0.2, 1.5, 1.5), 0.0)
-    assert proposal.control_set == 1
-    assert [r.eligible for r in proposal.sets] == [False, True, False]
-
-
-def test_a_memory_that_still_holds_is_not_started_again(problem):
-    """Intersections are given up only where they leave no set at all."""
-    outlook = outlook_with(problem, make_history(EVEN), (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
-    choice = ExploreThenCommit()._commit(outlook, Intersection(0.9, (0.1, 0.1, 0.95)), 0)
-    assert Intersection.of(choice.remembered, 3) == Intersection(0.9, (0.1, 0.1, 0.95))
-
-
-def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_those_the_first(problem):
-    """By spend, two trials of 0.1 weigh as much as one of 0.2."""
-    policy = ExploreThenCommit(explore=Exploration(by="spend"))
-    rows = [(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.2), (2, X, 1.0, 0.2)]
-    outlook = outlook_with(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
-    assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 1
-    even = outlook_with(problem, make_history(EVEN), (1, 1, 1), (0, 0, 0))
-    for either in (ExploreThenCommit(), policy):
-        assert either._explore(even, NOTHING_SEEN, 0).control_set == 0
-
-
 @pytest.mark.parametrize(
     ("model", "outcomes", "followed"),
     [(ModelOptions(), 2, False), (ModelOptions(), 3, True), (FIXED, 0, False), (FIXED, 1, True), (FIXED, 2, True)],
@@ -299,8 +225,8 @@ def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_thos
 def test_exploration_follows_the_model_as_soon_as_there_is_one(problem, model, outcomes, followed):
     """Hyper-parameters are learned from d + 1 outcomes; fixed ones hold from the first outcome on, as in U."""
     history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
-    outlook = outlook_with(replace(problem, model=model), history, (1, 1, 1), (0, 0, 0))
-    proposal = explored(outlook)
+    outlook = outlook_with(replace(problem, model=model), history)
+    proposal = outlook.proposal("etc", ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0), 0)
     assert ("upper-bound maximiser" in proposal.technical) == followed
     assert (proposal.setting == (0.25,) * len(proposal.setting)) == followed
 
@@ -325,18 +251,20 @@ def trial_rng_after_seed(trial):
     return rng
 
 
-def test_tolerance_is_halved_with_every_d_th_commit_trial(problem):
-    """In two variables after the second and the fourth, not after the first; as a constant it stays."""
-    policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="halving")
-    halved = [tolerance_at(policy, problem, make_history(EVEN), n) for n in range(5)]
-    assert halved == [0.4, 0.4, 0.2, 0.2, 0.1]
-    assert tolerance_at(ExploreThenCommit(tolerance=0.2), problem, make_history(EVEN), 5) == 0.2
-
-
-def test_tolerance_by_budget_ends_at_nothing(problem):
-    """A budget that is overspent leaves no tolerance, not a negative one."""
-    policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="budget")
-    assert tolerance_at(policy, problem, make_history([(0, X, 1.0, 12.0)])) == 0.0
+@pytest.mark.parametrize(
+    ("decay", "spent", "commits", "tolerance"),
+    [
+        *(("halving", 0.3, n, t) for n, t in enumerate((0.4, 0.4, 0.2, 0.2, 0.1))),
+        ("constant", 0.3, 5, 0.4),
+        ("budget", 3.0, 0, 0.28),
+        ("budget", 12.0, 0, 0.0),
+    ],
+)
+def test_tolerance_shrinks_as_asked(problem, decay, spent, commits, tolerance):
+    """In two variables it is halved after the second and fourth commit trial; a budget overspent leaves none."""
+    policy = ExploreThenCommit(tolerance=0.4, tolerance_decay=decay)
+    outlook = outlook_with(problem, make_history([(0, X, 1.0, spent)]))
+    assert policy._tolerance_now(outlook, commits) == pytest.approx(tolerance)
 
 
 def test_only_commit_trials_are_counted(problem):
@@ -353,17 +281,12 @@ def test_only_commit_trials_are_counted(problem):
 
 
 def test_the_first_state_says_that_nothing_was_committed(problem):
-    """By saying nothing; in a single variable every commit trial halves."""
+    """It says nothing; in one variable every commit trial halves. The Sobol seed, below 2^31, is drawn first."""
     policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="halving")
     assert policy.initial_state(problem) == {}
-    space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
-    single = replace(problem, space=space, model=replace(problem.model, lengthscales=(0.3,)))
+    single = replace(problem, space=unit_space("a", [["a"]]), model=replace(problem.model, lengthscales=(0.3,)))
     outlook = outlook_of(single, make_history([]), {}, np.random.default_rng(0))
     assert [policy._tolerance_now(outlook, n) for n in (0, 1)] == [0.4, 0.2]
-
-
-def test_the_sobol_seed_is_the_generator_s_first_number(problem):
-    """Below 2^31, drawn before anything else, so that the same seed gives the same points."""
     _, state = ExploreThenCommit().propose({}, problem, make_history([]), np.random.default_rng(5))
     assert state["sobol_seed"] == int(np.random.default_rng(5).integers(2_147_483_648))
 
@@ -413,12 +336,10 @@ def test_tolerance_that_shrinks_with_the_budget_is_that_of_the_decision(problem)
 def test_a_first_point_that_is_too_dear_gives_way_to_a_setting_that_fits(problem, left, where):
     """Where costs depend on the setting: the point itself is priced, and not its control set."""
     history = make_history([(0, None, None, 10.0 - left)])
-    outlook = replace(
-        outlook_with(replace(problem, known_cost_field=Slope()), history, (1, 1, 1), (0, 0, 0)),
-        field=Slope(),
-    )
+    outlook = replace(outlook_with(replace(problem, known_cost_field=Slope()), history), field=Slope())
     low = replace(outlook.bounds[1], upper_at=np.array([0.0]))
     outlook = replace(outlook, bounds=(outlook.bounds[0], low, outlook.bounds[2]))
-    proposal = explored(outlook)
+    choice = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
+    proposal = outlook.proposal("etc", choice, 0)
     assert (proposal.control_set, where in proposal.technical) == (1, True)
     assert (proposal.setting == (0.0,)) == (left == 1.0)

@@ -5,13 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl import History, Proposal
 from rigctl.core.asking import next_proposal, trial_rng, validate
-from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
 from rigctl.core.policies.check import _played, _problem
 from rigctl.core.policies.fallback import fallback, repeat
-from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.policies import BudgetSpent, policy_class, policy_names
 from tests.core.conftest import make_history
 
 OPTIONS = {"ca-mobo": {"order": ["a", "b"]}}
@@ -49,7 +48,7 @@ def test_nothing_else_plays_it_either(golden):
 
 
 def test_the_set_tried_least_is_played_inside_its_range(problem):
-    """Every proposal may be played, and the sets take turns."""
+    """The sets take turns; asked twice it answers the same; over many seeds settings fill the unit interval."""
     history, played = History(), []
     for _ in range(6):
         proposal = fallback(problem, history, trial_rng(3, len(history) + 1), "policy failed")
@@ -58,31 +57,17 @@ def test_the_set_tried_least_is_played_inside_its_range(problem):
         played.append(proposal.control_set)
         history = make_history([(i, (0.5, 0.5), 1.0, 0.1) for i in played])
     assert sorted(played) == [0, 0, 1, 1, 2, 2]
+    found, again = ([fallback(problem, History(), trial_rng(seed, 1), "") for seed in range(64)] for _ in "ab")
+    assert found == again
+    assert np.ptp([p.setting[0] for p in found]) > 0.8
 
 
-def test_it_is_a_function_of_seed_and_history(problem):
-    """Asked twice it answers the same; another seed gives another setting."""
-    first = fallback(problem, History(), trial_rng(3, 1), "why")
-    assert fallback(problem, History(), trial_rng(3, 1), "why") == first
-    assert fallback(problem, History(), trial_rng(4, 1), "why").setting != first.setting
-
-
-def test_settings_spread_over_the_range(problem):
-    """Over many seeds the settings fill the unit interval."""
-    settings = [fallback(problem, History(), trial_rng(seed, 1), "").setting[0] for seed in range(64)]
-    assert np.ptp(settings) > 0.8
-
-
-def test_a_set_that_no_longer_fits_is_passed_over(problem):
-    """The dear set is tried least, but what is left only pays the cheap one."""
+def test_a_set_that_no_longer_fits_is_passed_over(problem, golden):
+    """What is left pays the cheap one only; then the error names what is left and the cheapest set."""
     history = make_history(
         [(0, (0.5, 0.5), 1.0, 0.1)] * 3 + [(1, (0.5, 0.5), 1.0, 0.1)] * 3 + [(2, (0.5, 0.5), 1.0, 9.0)]
     )
     assert fallback(problem, history, trial_rng(3, 8), "").control_set == 0
-
-
-def test_nothing_that_fits_ends_it(problem, golden):
-    """The error names what is left and the cheapest set."""
     history = make_history([(0, (0.5, 0.5), 1.0, 4.9), (1, (0.5, 0.5), 1.0, 4.0), (2, (0.5, 0.5), 1.0, 1.0)])
     with golden.raises(BudgetSpent):
         fallback(problem, history, trial_rng(3, 4), "")
@@ -93,7 +78,7 @@ def last_proposal(**changes):
 
 
 def test_a_proposal_is_played_again_where_it_can_be_paid(problem, golden):
-    """Control set and setting are the last ones; trial, policy and reason say what happened."""
+    """Control set and setting are the last ones; not out of range, of a set that is gone, or too dear."""
     history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
     again = repeat(problem, history, last_proposal(notes=("n",)), "no decision")
     assert (again.trial, again.policy, again.control_set, again.setting) == (3, "fallback", 1, (0.25,))
@@ -101,11 +86,6 @@ def test_a_proposal_is_played_again_where_it_can_be_paid(problem, golden):
     golden(again.technical)
     assert again.notes == ()
     assert validate(again, problem) == []
-
-
-def test_a_proposal_that_cannot_be_played_or_paid_is_not_played_again(problem):
-    """Out of its range, of a control set that is gone, or dearer than what is left."""
-    history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
     for last in (last_proposal(setting=(1.5,)), last_proposal(control_set=9)):
         assert repeat(problem, history, last, "") is None
     assert repeat(replace(problem, budget=history.spent), history, last_proposal(), "") is None

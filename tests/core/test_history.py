@@ -96,7 +96,7 @@ def test_a_longer_history_leaves_the_shorter_one_as_it_was():
 
 
 def test_the_memo_goes_with_the_history_but_is_no_part_of_it():
-    """Handed on by `append`; never compared, shown, copied or pickled."""
+    """Handed on by `append`; never compared, shown, copied or pickled; of so many entries the oldest is forgotten."""
     history = History()
     history.memo.keep("a", 1)
     longer = history.append(Observation(1, 0, (0.5,), 1.0, 7))
@@ -105,10 +105,6 @@ def test_the_memo_goes_with_the_history_but_is_no_part_of_it():
     assert "memo" not in repr(longer)
     assert pickle.loads(pickle.dumps(longer)).memo.get("a") is None  # noqa: S301 - what this test has pickled itself
     assert copy.deepcopy(longer).memo.get("a") is None
-
-
-def test_a_memo_forgets_the_oldest():
-    """It holds so many entries, the last kept among them; keeping one again makes it young."""
     memo = Memo()
     for i in range(MOST_ENTRIES):
         memo.keep(i, i)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rigctl import History, ModelOptions, Observation, Proposal, Space, TruncatedNormal, Uniform, Variable, variable
 from rigctl.core.acquisition.improvement import log_expected_improvement
 from rigctl.core.acquisition.maximisers import View
 from rigctl.core.advice.recommend import recommend
@@ -16,15 +17,9 @@ from rigctl.core.bounds.ascent import climb, climb_on_grid, neighbours, settled,
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import Proposal
-from rigctl.core.experiment.problem import ModelOptions
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.fallback import fallback
-from rigctl.experiment import variable
 from tests.core.setpoints import SETPOINTS, SETS, USUAL_FIRST, WATER, campaign, controlled, left_alone, problem_of
 from tests.profiles import nightly_beyond
 
@@ -157,7 +152,7 @@ def test_many_settings_are_climbed_to_the_best_of_a_hill(seed):
 
 
 def test_no_neighbour_is_better():
-    """Where a search on the grid ends, looking one step further in any variable gains nothing."""
+    """Where a search ends, one step further gains nothing; what a set leaves alone is not moved for its value."""
     for seed in range(30):
         steps, f = np.array([30, 17, 0]), Waves.drawn(seed, 3, steep=8.0)
         points = np.random.default_rng(seed).random((5, 3))
@@ -165,10 +160,6 @@ def test_no_neighbour_is_better():
         near, of = neighbours(at, steps)
         assert (f(near)[0] <= best[of]).all()
         assert (at[:, 2] == points[:, 2]).all()
-
-
-def test_what_may_not_move_does_not():
-    """A stepped variable that a control set leaves alone is not moved for its value's sake."""
     free = np.array([[1.0, 0.0]])
     at, _ = settled(
         lambda x, i: x.sum(axis=1), np.array([[0.2, 0.5]]), free, np.zeros(1, dtype=int), steps=np.array([5, 4])
@@ -293,15 +284,11 @@ def test_a_policy_that_knows_no_steps_is_moved_and_told(golden):
 
 
 def test_the_fallback_is_on_the_grid():
-    """What is played in place of a decision that cannot be used."""
+    """What is played in place of a decision; what was measured beside a setpoint is recommended as the setpoint."""
     problem = problem_of(GRID, "ucb-cvs")
     for seed in range(20):
         proposal = fallback(problem, History(), np.random.default_rng(seed), "no decision")
         assert on_grid(proposal.setting, problem.space.steps[[0]])
-
-
-def test_a_recommendation_is_a_step_though_readings_are_not():
-    """What was measured beside a setpoint is recommended as the setpoint."""
     problem = replace(problem_of(GRID, "ucb-cvs"), model=MODEL)
     beside = np.array([0.02, 0.01, -0.006])
     rows = [replace(o, x=tuple(np.array(o.x) + beside)) for o in history_of(problem).observations]

@@ -7,16 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl.core.advice.answer import answer_of
+from rigctl import FurtherOutcome, History, Observation, PolicyError, answer_of
 from rigctl.core.advice.answer_words import AnswerWords
 from rigctl.core.advice.recommend import recommend
 from rigctl.core.asking import play, trial_rng
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.limits import FREEDOM, UNTRIED, Limits, bounded
-from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import mistakes_of
-from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.gp.model import fit_history
 from rigctl.core.operating.playing import made
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
@@ -24,10 +22,8 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.ca_mobo import MoUcb
 from rigctl.core.policies.published.ucb_cvs import UcbCvs
 from rigctl.core.policies.random_search import RandomSearch
-from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.errors import PolicyError
+from rigctl.policies import policy_class, policy_names
 from tests.core.conftest import make_space
-from tests.golden import Golden
 from tests.profiles import slow_beyond
 
 ROUGH = FurtherOutcome("roughness", "um", maximise=False, at_most=3.2)
@@ -59,17 +55,20 @@ def advised(problem, history, **options):
 
 
 def test_what_is_recommended_keeps_the_limit(problem):
-    """The best of all, at a = 10, does not; the limit is met at a little less than where roughness is 3.2."""
+    """The best of all, at a = 10, does not; the limit is met a little below where roughness is 3.2, a controlled."""
     free, kept = advised(problem, tried()).choice, advised(limited(problem), tried()).choice
     assert free.setpoints["a"] == pytest.approx(10.0, abs=0.5)
     assert free.within
     assert not free.kept
     assert 5.0 < kept.setpoints["a"] < 6.0
     assert [(k.outcome, k.enough) for k in kept.kept] == [("roughness", True)]
+    found = advised(limited(problem), tried(), tolerance=0.9)
+    assert "a" in found.choice.control_set
+    assert {o.control_set for o in found.alternatives if not o.within} == {("b",)}
 
 
 def test_a_lower_limit_and_two_limits_hold_too(problem):
-    """A range, and a second outcome with a limit of its own."""
+    """A range, and a second outcome with a limit; whoever asks for more certainty is advised a smaller a."""
     both = FurtherOutcome("roughness", "um", at_least=1.8, at_most=2.2)
     other = FurtherOutcome("heat", "W", at_least=0.6)
     rows = [replace(o, further=(*o.further, (o.x or (0.0,))[0])) for o in tried().observations]
@@ -78,10 +77,6 @@ def test_a_lower_limit_and_two_limits_hold_too(problem):
     found = advised(limited(problem, both, replace(other, at_least=0.3)), History.of(rows)).choice
     assert found.within
     assert 3.0 < found.setpoints["a"] < 4.0
-
-
-def test_the_probability_that_is_asked_for_is_the_distance_that_is_kept(problem):
-    """Whoever asks for more certainty is advised a smaller a."""
     asked = [advised(limited(problem, replace(ROUGH, probability=p)), tried()).choice for p in (0.5, 0.9, 0.99)]
     assert sorted((o.setpoints["a"] for o in asked), reverse=True) == [o.setpoints["a"] for o in asked]
     assert all(o.within for o in asked)
@@ -118,8 +113,8 @@ def test_maximisers_within_limits_are_those_of_a_fine_grid(problem):
         assert b.upper >= (mean + problem.model.beta * sd)[hoped >= 0].max(initial=-np.inf) - 0.02
 
 
-def test_where_nothing_keeps_the_limit_nothing_is_recommended(problem, golden: Golden):
-    """The setting that is likeliest to keep it is named as such; nobody produces there."""
+def test_where_nothing_keeps_the_limit_nothing_is_recommended(problem, golden):
+    """The setting that is likeliest to keep it is named as such; else a way that does not keep it is no alternative."""
     hopeless = limited(problem, replace(ROUGH, at_most=0.5))
     found = advised(hopeless, tried())
     say = AnswerWords(answer_of(found), "removed", "cm3", "EUR", {"a": "mM", "b": "V"})
@@ -129,10 +124,6 @@ def test_where_nothing_keeps_the_limit_nothing_is_recommended(problem, golden: G
     golden([say.headline(), *say.lines()])
     with pytest.raises(PolicyError):
         made(hopeless, tried(), {}, trial_rng(0, 99), (0.0, None))
-
-
-def test_the_answer_compares_ways_that_keep_the_limit(problem, golden: Golden):
-    """A way that does not is no alternative."""
     rows = [replace(o, control_set=o.control_set % 2) for o in tried().observations]
     found = advised(replace(limited(problem), space=make_space((("a",), ("b",)))), History.of(rows))
     say = AnswerWords(answer_of(found), "removed", "cm3", "EUR", {"a": "mM", "b": "V"})
@@ -183,10 +174,3 @@ def test_limits_that_nothing_can_keep_are_refused(low, high, probability):
     else:
         with pytest.raises(ValueError):
             FurtherOutcome("y", at_least=low, at_most=high, probability=probability)
-
-
-def test_a_control_set_that_cannot_keep_the_limit_is_not_within(problem):
-    """With a left alone roughness is what it will be; a must be controlled."""
-    found = advised(limited(problem), tried(), tolerance=0.9)
-    assert "a" in found.choice.control_set
-    assert {o.control_set for o in found.alternatives if not o.within} == {("b",)}

@@ -49,7 +49,7 @@ def test_a_decision_depends_on_the_history_and_not_on_how_it_came(problem, model
 
 
 def test_what_is_kept_between_trials_is_used(problem):
-    """The second look at the same data takes over the factor of the first; other hyper-parameters have their own."""
+    """The second look takes over the factor of the first; fixed hyper-parameters are not remembered as if fitted."""
     rows = [Observation(t, 0, tuple(x), outcome(x), 1) for t, x in enumerate(np.random.default_rng(1).random((9, 2)))]
     history = History.of(rows)
     first = fit_history(problem, history)
@@ -57,6 +57,9 @@ def test_what_is_kept_between_trials_is_used(problem):
     other = replace(problem, model=replace(problem.model, noise_sd=0.3))
     assert fit_history(other, history).posterior.L is not first.posterior.L
     assert fit_history(problem, history).posterior.L is first.posterior.L
+    first = fit_history(problem, grown(4))
+    later = fit_history(problem, grown(30), first.hyperparameters, first.fitted_at)
+    assert (first.fitted_at, later.fitted_at, first.refitted, later.refitted) == (0, 0, False, False)
 
 
 LEARNED = ModelOptions(hyperparameters="learned", kernel="squared-exponential")
@@ -134,13 +137,6 @@ def test_one_strange_outcome_after_another_puts_no_fit_off_for_ever(problem):
         when += [n] if then.fitted_at == n else []
     assert when[0] <= 46
     assert np.diff(when).max() <= 8
-
-
-def test_fixed_hyper_parameters_are_never_fitted(problem):
-    """Nor remembered as if they had been."""
-    first = fit_history(problem, grown(4))
-    later = fit_history(problem, grown(30), first.hyperparameters, first.fitted_at)
-    assert (first.fitted_at, later.fitted_at, first.refitted, later.refitted) == (0, 0, False, False)
 
 
 def test_what_is_minimised_is_turned_and_so_are_its_mean_and_its_floor(problem):

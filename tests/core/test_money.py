@@ -14,11 +14,14 @@ def test_sums_are_exact(amounts):
 
 
 def test_twenty_trials_of_five_cents_cost_exactly_one():
-    """The trial that floating point loses: 20 times 0.05 leaves nothing of 1.0, not 1e-16."""
+    """The trial that floating point loses: 20 times 0.05 leaves nothing of 1; a float is what it is written as."""
     spent = 20 * to_micros(0.05)
     assert spent == to_micros("1")
     assert sum([0.1] * 10) != 1.0  # the very defect being avoided
     assert 10 * to_micros(0.1) == to_micros(1.0)
+    assert to_units(1_250_000) == 1.25
+    assert Decimal.from_float(1.0000065) > Decimal("1.0000065")
+    assert to_micros(1.0000065) == 1_000_006
 
 
 @pytest.mark.parametrize("amount", [float("nan"), float("inf"), "NaN", "-Infinity"])
@@ -26,11 +29,6 @@ def test_money_is_finite(amount):
     """An amount that is no number is refused."""
     with pytest.raises(ValueError, match="finite"):
         to_micros(amount)
-
-
-def test_display_returns_currency_units():
-    """Micro-units are shown in units."""
-    assert to_units(1_250_000) == 1.25
 
 
 @pytest.mark.parametrize(
@@ -61,9 +59,3 @@ def test_rounding_does_not_depend_on_the_decimal_context_of_whoever_asks():
     with localcontext() as context:
         context.rounding = ROUND_DOWN
         assert to_micros("0.0000015") == 2
-
-
-def test_a_float_is_what_it_is_written_as():
-    """1.0000065 in binary is a little more than its decimals: above the half, and yet the half is meant."""
-    assert Decimal.from_float(1.0000065) > Decimal("1.0000065")
-    assert to_micros(1.0000065) == 1_000_006

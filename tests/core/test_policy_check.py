@@ -11,18 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rigctl import History, PolicyError, Problem, Proposal
 from rigctl.core.asking import next_proposal, trial_rng
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import BudgetSpent, Proposal
-from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.check import _problem, check_policy
 from rigctl.core.policies.random_search import RandomSearch
-from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.errors import PolicyError
+from rigctl.policies import BudgetSpent, policy_class, policy_names
 from tests.core.conftest import make_history, make_space
-from tests.golden import Golden
 from tests.profiles import nightly_beyond
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
@@ -158,14 +154,10 @@ def test_a_broken_promise_is_named(breaks, says):
         check_policy(Broken(breaks))
 
 
-def test_a_policy_that_cannot_go_to_another_process_is_refused(golden: Golden):
-    """A policy that decides here, but cannot be copied by value, is named with the remedy."""
+def test_a_policy_that_cannot_go_to_another_process_is_refused(golden):
+    """It is named with the remedy; one that is no frozen dataclass could change between two decisions."""
     with golden.raises(PolicyError):
         check_policy(Broken(asked=threading.Lock()))
-
-
-def test_options_that_can_change_are_refused(golden: Golden):
-    """A policy that is no frozen dataclass could change between two decisions."""
 
     class Loose(Broken):
         pass
@@ -184,7 +176,7 @@ def proposals(problem, history=None, count=300):
 
 
 def test_control_sets_and_settings_are_as_likely_as_any_other():
-    """A hundred of each of three sets, give or take four standard deviations; settings fill the range evenly."""
+    """A hundred of each of three sets, give or take four standard deviations, evenly set; only those that still fit."""
     problem = replace(_problem(maximise=True, outcomes=1), budget=to_micros(1000))
     played = proposals(problem)
     counts = np.bincount([p.control_set for p in played], minlength=len(problem.space.control_sets))
@@ -192,10 +184,6 @@ def test_control_sets_and_settings_are_as_likely_as_any_other():
     assert np.abs(counts - 100).max() < 4 * np.sqrt(300 * 2 / 9)
     settings = np.sort([u for p in played for u in p.setting])
     assert np.abs(settings - np.linspace(0, 1, len(settings))).max() < 0.1
-
-
-def test_a_set_that_does_not_fit_is_not_drawn():
-    """Of known costs only those that the budget still buys; with none left it has finished."""
     problem = replace(_problem(maximise=True, outcomes=1), known_costs=(1.0, 5.0, 9.0), budget=to_micros(6))
     assert {p.control_set for p in proposals(problem)} == {0, 1}
     with pytest.raises(BudgetSpent):

@@ -11,10 +11,9 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.policies.published.psq import EiPsq, TsPsq, UcbPsq, undominated
-from tests.core.conftest import Priced, hill, make_history, make_space
-from tests.core.plain import at_setting, make_case
+from tests.core.conftest import Priced, campaign, hill, make_history, make_space, proposals_of
+from tests.core.plain import at_setting, make_case, slopes
 from tests.core.set_moments import SetIntegrals
-from tests.core.test_explore_then_commit import campaign
 
 ALL = (UcbPsq(), TsPsq(features=64), EiPsq(fantasies=8))
 PER_COST = tuple(replace(p, per_cost=True) for p in ALL)
@@ -50,10 +49,11 @@ def test_a_set_within_another_is_not_compared():
 def test_without_costs_the_set_of_all_variables_is_always_played(problem, policy):
     """As in the paper, until it no longer fits the budget; then the best of the others."""
     known = replace(problem, budget=to_micros(3.5), known_costs=(0.1, 0.1, 1.0))
-    proposals, history = campaign(policy, known, known.known_costs, hill)
+    played = campaign(policy, known, known.known_costs)
+    proposals = proposals_of(played)
     assert [p.control_set for p in proposals[:3]] == [2, 2, 2]
     assert {p.control_set for p in proposals[3:]} <= {0, 1}
-    assert history.spent == known.budget
+    assert played.history.spent == known.budget
 
 
 def test_ucb_plays_the_largest_upper_bound(two):
@@ -130,11 +130,8 @@ def test_gradients_of_the_improvement_are_those_of_its_value(kernel):
     points, sets = np.random.default_rng(3).random((9, 3)), np.repeat([0, 1, 2], 3)
     value, gradient = improvement.value_and_gradient(points, sets)
     np.testing.assert_allclose(value, improvement.value(points, sets), rtol=1e-9)
-    for variable in range(3):
-        step = np.zeros(3)
-        step[variable] = 1e-6
-        slope = (improvement.value(points + step, sets) - improvement.value(points - step, sets)) / 2e-6
-        np.testing.assert_allclose(gradient[:, variable], slope, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
+    found = slopes(lambda p: improvement.value(p, sets), points)
+    np.testing.assert_allclose(gradient, found, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
     assert not gradient[:3, 1:].any()
 
 
@@ -149,22 +146,10 @@ def test_improvement_is_climbed_where_it_underflows(two):
     assert all(-1e9 < p.value < -800 for p in peaks.values())
 
 
-def test_per_unit_cost_divides_what_exceeds_the_floor(two):
-    """UCB: (u - floor) / c, so a cheap poor set beats a dear good one."""
-    history = some_history(sets=2)
-    outlook, _ = outlook_and_rng(two, history)
-    ratio = {i: (outlook.upper[i] - outlook.floor) / c for i, c in enumerate((0.1, 0.2))}
-    proposal, _ = UcbPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
-    assert proposal.control_set == max(ratio, key=ratio.__getitem__)
-    assert f"{max(ratio.values()):.4g}" in proposal.technical
-    dear = replace(two, known_costs=(100.0, 0.2), budget=to_micros(1000))
-    assert UcbPsq(per_cost=True).propose({}, dear, history, trial_rng(0, 13))[0].control_set == 1
-
-
 @pytest.mark.parametrize("policy", PER_COST)
 def test_per_unit_cost_each_set_is_tried_once_first(problem, policy, golden):
     """Small sets first; nothing can be divided by a cost nobody has seen."""
-    proposals, _ = campaign(policy, problem, (0.1, 0.2, 0.4), hill, limit=5)
+    proposals = proposals_of(campaign(policy, problem, (0.1, 0.2, 0.4), most=4))
     assert sorted(p.control_set for p in proposals[:3]) == [0, 1, 2]
     assert proposals[2].control_set == 2
     golden(proposals[0].reason)
@@ -179,25 +164,30 @@ def test_per_unit_cost_prefers_the_cheapest_by_far(problem, policy):
         assert proposal.control_set == 1
 
 
-def test_improvement_per_unit_cost_is_a_difference_of_logarithms(two):
-    """EI / c chooses the larger of the ratios of the scores themselves."""
+@pytest.mark.parametrize("policy", [UcbPsq(), EiPsq()])
+def test_per_unit_cost_divides_what_exceeds_the_floor(two, policy):
+    """UCB: (u - floor) / c; EI: the larger of the ratios of the scores themselves, though they are logarithms."""
     history = some_history(3, sets=2)
     outlook, rng = outlook_and_rng(two, history)
-    peaks = EiPsq()._scores(outlook, [0, 1], rng).peaks
-    ratio = {i: np.exp(p.value) / c for (i, p), c in zip(peaks.items(), (0.1, 0.2), strict=True)}
-    proposal, _ = EiPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
-    assert proposal.control_set == max(ratio, key=ratio.__getitem__)
-    assert f"{max(ratio.values()):.4g}" in proposal.technical
+    peaks = policy._scores(outlook, [0, 1], rng).peaks
+    scores = [
+        np.exp(p.value) if policy.name == "ei-psq" else outlook.upper[i] - outlook.floor for i, p in peaks.items()
+    ]
+    ratios = np.divide(scores, (0.1, 0.2))
+    proposal, _ = replace(policy, per_cost=True).propose({}, two, history, trial_rng(0, 13))
+    assert proposal.control_set == ratios.argmax()
+    assert f"{ratios.max():.4g}" in proposal.technical
+    dear = replace(two, known_costs=(100.0, 0.2), budget=to_micros(1000))
+    assert replace(policy, per_cost=True).propose({}, dear, history, trial_rng(0, 13))[0].control_set == 1
 
 
-@pytest.mark.parametrize("policy", [UcbPsq(per_cost=True), TsPsq(features=64, per_cost=True), EiPsq(per_cost=True)])
+@pytest.mark.parametrize("policy", PER_COST)
 def test_per_unit_cost_takes_the_cost_at_the_setting(problem, policy):
     """With a known cost field nothing is metered first, and the score is divided by the cost where it is reached."""
     field = Priced(lambda i, at: np.full(len(at), 1e-3) if i == 1 else 1.0 + at.sum(axis=1))
     history = History.of(o for o in some_history().observations if o.control_set != 1)
     proposal, _ = policy.propose({}, replace(problem, known_cost_field=field), history, trial_rng(0, 13))
-    assert proposal.control_set == 1
-    assert proposal.predicted_cost == pytest.approx(1e-3)
+    assert (proposal.control_set, proposal.predicted_cost) == (1, pytest.approx(1e-3))
 
 
 @pytest.mark.parametrize("policy", ALL)
@@ -209,6 +199,3 @@ def test_a_peak_too_dear_for_the_rest_is_not_played(two, policy):
     for seed in range(4):
         proposal, _ = policy.propose({}, priced, history, trial_rng(seed, 13))
         assert proposal.predicted_cost <= 0.4
-
-
-# --- as policies

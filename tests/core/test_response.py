@@ -1,40 +1,27 @@
 """What is told of a response that has changed, and who is blamed for it."""
 
 from dataclasses import replace
-from itertools import count
 
 import numpy as np
 import pytest
 
+from rigctl import History, Observation, Proposal
 from rigctl.core.advice.response import ONE_SENSOR, blamed, replicates, told_of_response
-from rigctl.core.asking import Played, next_proposal, play, trial_rng
+from rigctl.core.asking import Played, next_proposal, trial_rng
 from rigctl.core.experiment.arrays import FloatArray
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.problem import FurtherOutcome, Problem, ReferenceTrials
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Term, told
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from tests.core.conftest import campaign, unit_space
 
-SPACE = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [["a"], ["b"], ["a", "b"]])
+SPACE = unit_space()
 GIVEN = ReferenceTrials(5, 1, (0.25,))
 
 
-def _played(reference: ReferenceTrials | None, budget: float = 16.0, cost: float = 1.0) -> Played:
-    rng = np.random.default_rng(4)
-
-    trials = count(1)
-
-    def observe(p: Proposal) -> Observation:
-        x = rng.random(2)
-        x[list(SPACE.control_sets[p.control_set].indices)] = p.setting
-        y = float(np.sin(3 * x[0]) + x[1] + 0.05 * rng.standard_normal())
-        return Observation(next(trials), p.control_set, tuple(x.tolist()), y, to_micros(cost))
-
+def _played(reference: ReferenceTrials | None, budget: float = 16.0) -> Played:
     problem = Problem(SPACE, to_micros(budget), reference=reference)
-    return play(LikelyMaximisers(), problem, observe, seed=1)
+    return campaign(LikelyMaximisers(), problem, (1.0,) * 3, lambda x: np.sin(3 * x[0]) + x[1], seed=1)
 
 
 def _references(played: Played) -> list[Proposal]:
@@ -42,8 +29,8 @@ def _references(played: Played) -> list[Proposal]:
 
 
 @pytest.mark.slow
-def test_the_configured_setting_is_played_every_so_many_trials() -> None:
-    """Trials 5, 10 and 15 play it, whatever the policy wants; the others are the policy's."""
+def test_the_configured_setting_is_played_every_so_many_trials():
+    """Trials 5, 10 and 15 play it, whatever the policy wants; an instrument that is away is no reason to wait."""
     played = _played(GIVEN)
     found = _references(played)
     assert [p.trial for p in found] == [5, 10, 15]
@@ -51,6 +38,10 @@ def test_the_configured_setting_is_played_every_so_many_trials() -> None:
     assert played.history.spent <= played.problem.budget
     assert [played.history.complete[i].trial for i in replicates(played.problem, played.history)] == [5, 10, 15]
     assert not _references(_played(None))
+    before = replace(played.history, observations=played.history.observations[:4])
+    barred = replace(played.problem, unavailable={1: "its pump is away"})
+    proposal, _ = next_proposal(LikelyMaximisers(), played.decisions[3].state, barred, before, trial_rng(1, 5))
+    assert proposal.phase != "reference"
 
 
 @pytest.mark.slow
@@ -67,16 +58,6 @@ def test_a_reference_that_does_not_fit_the_budget_is_left_out(budget: float) -> 
     played = _played(GIVEN, budget)
     assert not _references(played)
     assert played.history.spent <= played.problem.budget
-
-
-@pytest.mark.slow
-def test_a_reference_that_cannot_be_played_leaves_the_trial_to_the_policy() -> None:
-    """An instrument that is away is no reason to wait."""
-    played = _played(GIVEN)
-    before = replace(played.history, observations=played.history.observations[:4])
-    barred = replace(played.problem, unavailable={1: "its pump is away"})
-    proposal, _ = next_proposal(LikelyMaximisers(), played.decisions[3].state, barred, before, trial_rng(1, 5))
-    assert proposal.phase != "reference"
 
 
 def test_every_trial_cannot_be_a_reference(golden) -> None:
@@ -137,7 +118,7 @@ def test_two_sensors_tell_who_has_changed(pairs: tuple[FloatArray, FloatArray], 
 @pytest.mark.parametrize(("second", "said"), [(True, "it is the plant that has changed"), (False, ONE_SENSOR)])
 def test_reference_trials_and_sensors_are_told(second: bool, said: str) -> None:
     """The means of the reference setting on both sides of the change stand beside the model's word."""
-    space = Space.of([Variable("a", "", 0.0, 1.0, Uniform())], [["a"]])
+    space = unit_space("a", [["a"]])
     reference = ReferenceTrials(10, 0, (0.5,), second_sensor="scales" if second else "")
     problem = Problem(space, to_micros(9.0), further=(FurtherOutcome("scales"),), reference=reference)
     readings, others = _pairs(-4.0, -4.0)

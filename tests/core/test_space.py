@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.experiment.marginals.families import Uniform
-from rigctl.core.experiment.space import Space, Variable
+from rigctl import Space, Uniform, Variable
 from tests.core.conftest import make_space
 
 
@@ -65,10 +64,14 @@ def test_values_may_be_given_as_any_numbers():
 
 
 def test_members_are_sorted_into_column_order():
-    """A control set may be written in any order."""
+    """A control set may be written in any order; settings stand in its columns, a half everywhere else."""
     space = make_space([("b", "a"), ("a",)])
     assert space.control_sets[0].names == ("a", "b")
     assert space.index_of(["b", "a"]) == 0
+    space = make_space((("a",), ("b",), ("b", "a")))
+    assert space.rows(1, np.array([[0.25], [0.75]])).tolist() == [[0.5, 0.25], [0.5, 0.75]]
+    assert space.rows(2, np.array([[0.125, 0.25]])).tolist() == [[0.125, 0.25]]
+    assert space.rows(0, np.empty((0, 1))).shape == (0, 2)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +90,12 @@ def test_bad_control_sets_are_refused(sets, message):
 
 
 def test_unknown_set_names_the_allowed_ones(golden):
-    """Asking for a control set that is not there lists those that are."""
+    """Asking for a set that is not there lists those that are; two variables of one name are refused."""
     with golden.raises(ValueError):
         make_space().index_of(["y", "z"])
+    variable = Variable("a", "mM", 0.0, 1.0, Uniform())
+    with pytest.raises(ValueError, match="differ"):
+        Space.of([variable, variable], [["a"]])
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.0), (2.0, 1.0), (float("nan"), 1.0), (0.0, float("inf"))])
@@ -97,18 +103,3 @@ def test_a_range_rises(low, high):
     """An empty, reversed or infinite range is refused."""
     with pytest.raises(ValueError, match="range"):
         Variable("a", "mM", low, high, Uniform())
-
-
-def test_names_differ():
-    """Two variables of one name are refused."""
-    variable = Variable("a", "mM", 0.0, 1.0, Uniform())
-    with pytest.raises(ValueError, match="differ"):
-        Space.of([variable, variable], [["a"]])
-
-
-def test_settings_stand_in_the_columns_of_their_control_set():
-    """And a half everywhere else, whatever order the set was named in."""
-    space = make_space((("a",), ("b",), ("b", "a")))
-    assert space.rows(1, np.array([[0.25], [0.75]])).tolist() == [[0.5, 0.25], [0.5, 0.75]]
-    assert space.rows(2, np.array([[0.125, 0.25]])).tolist() == [[0.125, 0.25]]
-    assert space.rows(0, np.empty((0, 1))).shape == (0, 2)

@@ -1,6 +1,7 @@
 """The surrogate against scikit-learn's own predictions, and in every corner a campaign can reach."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,26 +28,17 @@ def trials(n, seed=0, d=2):
     return x, 10 + 3 * np.sin(5 * x[:, 0]) + 0.1 * rng.standard_normal(n)
 
 
-def test_fixed_posterior_is_scikit_learns():
-    """With fixed hyper-parameters mean and sd are what scikit-learn predicts, in the outcome's own units."""
-    x, y = trials(25)
-    kernel = ConstantKernel(4.0) * RBF([0.3, 0.6])
-    theirs = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(x, y - 5.0)
-    at = np.random.default_rng(1).random((50, 2))
+@pytest.mark.parametrize(
+    ("d", "name", "kernel", "lengthscales"),
+    [(2, "squared-exponential", RBF([0.3, 0.6]), (0.3, 0.6)), (1, "matern-5/2", Matern(0.3, nu=2.5), (0.3,))],
+)
+def test_fixed_posterior_is_scikit_learns(d, name, kernel, lengthscales):
+    """In the outcome's own units; in one dimension the product of Matern kernels is scikit-learn's Matern-5/2."""
+    x, y = trials(25, d=d)
+    theirs = GaussianProcessRegressor(ConstantKernel(4.0) * kernel, alpha=0.01, optimizer=None).fit(x, y - 5.0)
+    at = np.random.default_rng(1).random((50, d))
     mean, sd = theirs.predict(at, return_std=True)
-    posterior = fit(x, y, FIXED)
-    np.testing.assert_allclose(posterior.mean(at), mean + 5.0, atol=1e-10)
-    np.testing.assert_allclose(posterior.sd(at), sd, atol=1e-10)
-
-
-def test_matern_posterior_is_scikit_learns():
-    """In one dimension the product of Matern kernels is scikit-learn's Matern-5/2."""
-    x, y = trials(20, d=1)
-    theirs = GaussianProcessRegressor(4.0 * Matern(0.3, nu=2.5), alpha=0.01, optimizer=None).fit(x, y - 5.0)
-    options = ModelOptions("fixed", "matern-5/2", lengthscales=(0.3,), signal_sd=2.0, noise_sd=0.1, mean=5.0)
-    at = np.linspace(0, 1, 40)[:, None]
-    mean, sd = theirs.predict(at, return_std=True)
-    posterior = fit(x, y, options)
+    posterior = fit(x, y, replace(FIXED, kernel=name, lengthscales=lengthscales))
     np.testing.assert_allclose(posterior.mean(at), mean + 5.0, atol=1e-9)
     np.testing.assert_allclose(posterior.sd(at), sd, atol=1e-9)
 
@@ -66,38 +58,18 @@ def test_learned_posterior_is_scikit_learns_with_the_learned_kernel(kernel):
 
 
 def test_the_inverse_is_the_inverse():
-    """K_inv undoes the covariance of the data with its noise."""
+    """K_inv undoes the covariance with its noise; clone, diagonal and cross-covariance are as the regressor assumes."""
     x, y = trials(15)
     posterior = fit(x, y, FIXED)
     full = 4.0 * np.exp(-0.5 * (((x[:, None] - x) / [0.3, 0.6]) ** 2).sum(axis=2)) + 0.01 * np.eye(15)
     np.testing.assert_allclose(posterior.K_inv @ full, np.eye(15), atol=1e-9)
-
-
-def log_posterior(h, x, y):
-    """Written out: log marginal likelihood of standardised y plus the documented log-priors."""
-    standardised = (y - y.mean()) / y.std()
-    scaled = ((x[:, None] - x) / np.array(h.lengthscales)) ** 2
-    K = h.signal_sd**2 * np.exp(-0.5 * scaled.sum(axis=2)) + h.noise_sd**2 * np.eye(len(y))
-    likelihood = -0.5 * (standardised @ np.linalg.solve(K, standardised) + np.linalg.slogdet(K)[1])
-    logs = np.log(h.lengthscales)
-    scales = -((logs - np.sqrt(2) - np.log(x.shape[1]) / 2) ** 2) / 6 - logs
-    prior = scales.sum() - 2 * np.log(h.signal_sd) ** 2 - 0.5 * (np.log(h.noise_sd / 0.05) / 1.5) ** 2
-    return likelihood + prior
-
-
-def test_learned_hyperparameters_maximise_the_log_posterior():
-    """No small change of any hyper-parameter improves likelihood times prior, as computed from their definitions."""
-    x, y = trials(40)
-    h = fit(x, y, LEARNED).hyperparameters
-    best = log_posterior(h, x, y)
-    for factor in (0.9, 1.1):
-        changed = [
-            Hyperparameters(h.lengthscales, h.signal_sd * factor, h.noise_sd),
-            Hyperparameters(h.lengthscales, h.signal_sd, h.noise_sd * factor),
-            Hyperparameters((h.lengthscales[0] * factor, h.lengthscales[1]), h.signal_sd, h.noise_sd),
-            Hyperparameters((h.lengthscales[0], h.lengthscales[1] * factor), h.signal_sd, h.noise_sd),
-        ]
-        assert all(log_posterior(other, x, y) < best for other in changed)
+    x, _ = trials(6)
+    kernel = ProductCovariance(np.array([1.3, 0.2, 0.4, 0.8]))
+    again = kernel.clone_with_theta(kernel.theta)
+    np.testing.assert_allclose(again(x), kernel(x))
+    np.testing.assert_allclose(kernel.diag(x), np.diag(kernel(x)))
+    np.testing.assert_allclose(kernel(x, x) + 0.04 * np.eye(6), kernel(x))
+    assert kernel.is_stationary()
 
 
 def test_learning_finds_what_matters_and_how_noisy_it_is():
@@ -108,17 +80,6 @@ def test_learning_finds_what_matters_and_how_noisy_it_is():
     assert h.lengthscales[1] > 3.0
     assert h.noise_sd * h.y_scale == pytest.approx(0.1, rel=0.4)
     assert h.y_shift == pytest.approx(y.mean())
-
-
-def test_covariance_follows_scikit_learns_rules():
-    """Cloning with theta, diagonal and cross-covariance are consistent, as the regressor assumes."""
-    x, _ = trials(6)
-    kernel = ProductCovariance(np.array([1.3, 0.2, 0.4, 0.8]))
-    again = kernel.clone_with_theta(kernel.theta)
-    np.testing.assert_allclose(again(x), kernel(x))
-    np.testing.assert_allclose(kernel.diag(x), np.diag(kernel(x)))
-    np.testing.assert_allclose(kernel(x, x) + 0.04 * np.eye(6), kernel(x))
-    assert kernel.is_stationary()
 
 
 def test_previous_hyperparameters_are_used_exactly_unless_a_refit_is_due():
@@ -143,9 +104,8 @@ def test_incomplete_json_is_refused(golden):
     """A state with a missing or unknown key is an error, not a default."""
     stored = Hyperparameters((0.1,), 1.0, 0.1).to_json()
     for wrong in ({**stored, "nugget": 1.0}, {key: value for key, value in stored.items() if key != "mean"}):
-        with pytest.raises(ValueError, match="keys") as refused:
+        with golden.raises(ValueError):
             Hyperparameters.from_json(wrong)
-        golden(refused.value)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
@@ -194,8 +154,8 @@ def test_repeated_rows_are_an_ordinary_history():
     assert learned.mean(x[:1])[0] == pytest.approx(1.5, abs=0.01)
 
 
-def test_fault_49_a_singular_matrix_gets_jitter_and_says_so(golden):
-    """Without noise repeated rows make the covariance singular: it is factorised all the same, and noted."""
+def test_fault_49_what_is_singular_or_does_not_converge_is_noted(golden, monkeypatch):
+    """Repeated rows without noise are factorised all the same; an optimiser stopped early changes only notes."""
     options = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=2.0, noise_sd=0.0, mean=0.0)
     x = np.array([[0.5, 0.5]] * 3 + [[0.1, 0.9]])
     posterior = fit(x, np.array([1.0, 1.0, 1.0, -1.0]), options)
@@ -204,10 +164,6 @@ def test_fault_49_a_singular_matrix_gets_jitter_and_says_so(golden):
     assert not unreadable(posterior.notes[0])
     np.testing.assert_allclose(posterior.mean(x), [1.0, 1.0, 1.0, -1.0], atol=1e-3)
     assert posterior.hyperparameters.noise_sd == 0.0
-
-
-def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameters(monkeypatch, golden):
-    """An optimiser stopped early changes nothing but the notes; without a previous fit the prior's modes serve."""
     x, y = trials(20)
     previous = fit(x[:10], y[:10], LEARNED).hyperparameters
     monkeypatch.setattr(searching, "MOST_ITERATIONS", 1)
@@ -256,13 +212,8 @@ def test_many_trials_are_thinned_for_learning_only(monkeypatch):
     ],
 )
 def test_wrong_arguments_say_what_is_needed(x, y, options, says):
-    """Shapes, finiteness and missing hyper-parameters are checked at the door."""
+    """Shapes, finiteness and missing hyper-parameters are checked at the door; so is a state of another space."""
     with pytest.raises(ValueError, match=says):
         fit(x, y, options)
-
-
-def test_hyperparameters_of_another_space_are_refused():
-    """A state from a campaign with other variables is an error."""
-    x, y = trials(5)
     with pytest.raises(ValueError, match="d = 2"):
-        fit(x, y, LEARNED, Hyperparameters((0.1,), 1.0, 0.1), refit=False)
+        fit(*trials(5), LEARNED, Hyperparameters((0.1,), 1.0, 0.1), refit=False)

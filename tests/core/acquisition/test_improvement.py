@@ -42,7 +42,7 @@ def test_the_index_equals_root_finding_over_many_orders_of_magnitude(exponent):
 
 
 def test_the_index_is_what_makes_the_improvement_equal_its_price():
-    """EI(mu, s; g) = lambda c, by numerical integration of max(x - g, 0), wherever that integral has digits (eq. 5)."""
+    """EI(mu, s; g) = lambda c, by integration (eq. 5); it is above the best if and only if EI(best) > lambda c."""
     from scipy.integrate import quad
     from scipy.stats import norm
 
@@ -51,15 +51,23 @@ def test_the_index_is_what_makes_the_improvement_equal_its_price():
         low, high = max(g, mean - 12 * sd), mean + 12 * sd
         gain, _ = quad(lambda x, g=g, mean=mean, sd=sd: (x - g) * norm.pdf(x, mean, sd), low, high, epsabs=0)
         assert gain == pytest.approx(price, rel=1e-8)
+    rng = np.random.default_rng(1)
+    mean, sd, price = rng.normal(size=500), rng.gamma(2.0, 0.3, 500), rng.gamma(1.0, 0.05, 500)
+    worth = expected_improvement(mean, sd, 0.5) > price
+    np.testing.assert_array_equal(gittins_index(mean, sd, price).value > 0.5, worth)
+    assert 50 < worth.sum() < 450
 
 
 def test_where_nothing_is_uncertain_the_index_is_the_mean_less_the_price():
-    """As s goes to 0 (also to 0 itself) g goes to mu - lambda c, without a division by zero."""
+    """As s goes to 0 g goes to mu - lambda c, and EI to what the mean exceeds the best by, without a warning."""
     sd = np.array([1e-2, 1e-4, 1e-8, 1e-200, 0.0])
     index = gittins_index(np.full(5, 2.0), sd, np.full(5, 0.5))
     np.testing.assert_allclose(index.value, 1.5, rtol=1e-15)
     assert np.isfinite(index.by_sd).all()
     np.testing.assert_allclose(index.by_cost, -1.0, rtol=1e-12)
+    mean, sd = np.array([1.0, 0.5, 0.0]), np.zeros(3)
+    np.testing.assert_array_equal(expected_improvement(mean, sd, 0.5), [0.5, 0.0, 0.0])
+    np.testing.assert_array_equal(log_expected_improvement(mean, sd, 0.5).value, [np.log(0.5), -np.inf, -np.inf])
 
 
 @pytest.mark.slow
@@ -81,15 +89,6 @@ def test_the_gradient_is_that_of_the_index():
                 slopes.append(float((exact(*up, near) - exact(*down, near)) / (2 * step)))
             found = [at.by_mean[0], at.by_sd[0], at.by_cost[0] / 2.0]
             np.testing.assert_allclose(found, slopes, rtol=1e-9, atol=1e-30)
-
-
-def test_the_index_exceeds_the_best_exactly_where_a_trial_is_worth_its_price():
-    """The index is above the best if and only if EI(best) > lambda c: what the stopping rule rests on."""
-    rng = np.random.default_rng(1)
-    mean, sd, price = rng.normal(size=500), rng.gamma(2.0, 0.3, 500), rng.gamma(1.0, 0.05, 500)
-    worth = expected_improvement(mean, sd, 0.5) > price
-    np.testing.assert_array_equal(gittins_index(mean, sd, price).value > 0.5, worth)
-    assert 50 < worth.sum() < 450
 
 
 CASES = [(0.3, 1.0, 0.0), (-2.0, 0.5, 0.5), (5.0, 2.0, 1.0), (1.0, 1e-3, 1.001), (0.0, 3.0, 10.0)]
@@ -122,8 +121,13 @@ def test_the_logarithm_and_its_slopes_hold_where_the_improvement_underflows(v):
         assert found.Phi_share[0] == pytest.approx(float(cap / h), rel=1e-11)
 
 
-def test_slopes_are_those_of_the_logarithm():
-    """By mean, by sd and by cost, against central differences."""
+def test_per_unit_cost_is_the_improvement_divided_by_the_cost():
+    """EIPC = EI / c (eq. 3), with c = 1 it is EI; slopes by mean, sd and cost are those of central differences."""
+    mean, sd, cost = np.array([0.0, 1.0]), np.array([1.0, 0.1]), np.array([4.0, 0.25])
+    improvement = expected_improvement(mean, sd, 0.7)
+    np.testing.assert_allclose(np.exp(log_improvement_per_cost(mean, sd, 0.7, cost).value), improvement / cost)
+    plain = log_expected_improvement(mean, sd, 0.7).value
+    np.testing.assert_allclose(np.exp(plain), improvement)
     mean, sd, cost = np.array([-3.0, 0.2, 2.0]), np.array([0.3, 1.0, 0.5]), np.array([0.1, 1.0, 20.0])
     at = log_improvement_per_cost(mean, sd, 0.5, cost)
     h = 1e-6
@@ -132,19 +136,3 @@ def test_slopes_are_those_of_the_logarithm():
         up[k], down[k] = up[k] * (1 + h), down[k] * (1 - h)
         value = [log_improvement_per_cost(m, s, 0.5, c).value for m, s, c in (up, down)]
         np.testing.assert_allclose((value[0] - value[1]) / (up[k] - down[k]), slope, rtol=1e-5)
-
-
-def test_per_unit_cost_is_the_improvement_divided_by_the_cost():
-    """EIPC = EI / c (eq. 3), and with c = 1 it is EI."""
-    mean, sd, cost = np.array([0.0, 1.0]), np.array([1.0, 0.1]), np.array([4.0, 0.25])
-    improvement = expected_improvement(mean, sd, 0.7)
-    np.testing.assert_allclose(np.exp(log_improvement_per_cost(mean, sd, 0.7, cost).value), improvement / cost)
-    plain = log_expected_improvement(mean, sd, 0.7).value
-    np.testing.assert_allclose(np.exp(plain), improvement)
-
-
-def test_without_spread_the_improvement_is_the_difference():
-    """Where sd is 0: what the mean exceeds the best by, else nothing, whose logarithm is -inf; no warning."""
-    mean, sd = np.array([1.0, 0.5, 0.0]), np.zeros(3)
-    np.testing.assert_array_equal(expected_improvement(mean, sd, 0.5), [0.5, 0.0, 0.0])
-    np.testing.assert_array_equal(log_expected_improvement(mean, sd, 0.5).value, [np.log(0.5), -np.inf, -np.inf])

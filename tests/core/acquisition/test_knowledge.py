@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from rigctl import ModelOptions, TruncatedNormal, Uniform
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.valuing import Neighbourhood, join, peaks
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Settings, Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.surrogate import fit
@@ -85,8 +84,8 @@ CANDIDATES = [(0, (0.4, 0.5)), (1, (0.5, 0.7)), (2, (0.6, 0.6))]
 
 
 @pytest.mark.parametrize(("control_set", "point"), CANDIDATES)
-def test_the_gain_is_the_expected_rise_of_the_best_mean(posterior, space, alternatives, control_set, point):
-    """Against the lines that two outcomes at each node give, integrated numerically over all outcomes."""
+def test_gain_and_reduction_are_those_of_conditioning(posterior, space, alternatives, control_set, point):
+    """Against two outcomes at each node, integrated over all; to the variance it makes no difference which."""
     candidate = Settings(np.array([point]), np.array([control_set]))
     rises = []
     best = moments(posterior, space, alternatives)[0].max()
@@ -101,12 +100,6 @@ def test_the_gain_is_the_expected_rise_of_the_best_mean(posterior, space, altern
         rises.append(np.trapezoid(highest * norm.pdf(grid), grid) - best)
     gain = knowledge(posterior, space, alternatives).gains(candidate)[0]
     assert gain == pytest.approx(np.mean(rises), rel=0.02, abs=1e-5)
-
-
-@pytest.mark.parametrize(("control_set", "point"), CANDIDATES)
-def test_the_reduction_is_the_expected_fall_of_variance(posterior, space, alternatives, control_set, point):
-    """Against conditioning on an outcome at each node: what the outcome is makes no difference to the variance."""
-    candidate = Settings(np.array([point]), np.array([control_set]))
     weights = np.array([0.1, 0.0, 0.2, 0.3, 0.0, 0.4])
     before = np.square(moments(posterior, space, alternatives)[1])
     falls = [
@@ -165,18 +158,14 @@ def test_of_many_alternatives_those_are_drawn_that_can_be_the_best(posterior, sp
     np.testing.assert_allclose(among_few, among_all, atol=0.02)
 
 
-def test_equal_alternatives_do_no_harm(posterior, space, alternatives):
-    """A setting that is listed twice shares its probability, and changes no gain."""
+def test_equal_alternatives_do_no_harm(posterior, space, alternatives, monkeypatch):
+    """A setting listed twice shares its probability and changes no gain; each gives in blocks what it gives alone."""
     twice = join(alternatives, alternatives)
     rng = np.random.default_rng(0)
     assert knowledge(posterior, space, twice).probabilities(rng).sum() == pytest.approx(1.0)
     candidate = Settings(np.array([[0.4, 0.5]]), np.array([0]))
     once = knowledge(posterior, space, alternatives).gains(candidate)
     np.testing.assert_allclose(knowledge(posterior, space, twice).gains(candidate), once, rtol=1e-12)
-
-
-def test_blocks_make_no_difference(posterior, space, alternatives, monkeypatch):
-    """Many candidates are looked at in blocks, and give what each gives alone."""
     rng = np.random.default_rng(1)
     many = Settings(rng.random((30, 2)), rng.integers(0, 3, 30))
     k = knowledge(posterior, space, alternatives)
@@ -186,7 +175,7 @@ def test_blocks_make_no_difference(posterior, space, alternatives, monkeypatch):
 
 
 def test_a_search_never_loses_the_best_it_has_seen(space):
-    """Its best is at least as good as any setting it began with, and better on a smooth hill."""
+    """Its best is no worse than where it began, better on a smooth hill; it begins at the settings of the bounds."""
     around = Neighbourhood(space, np.array([0.3, 0.3]), np.random.default_rng(2), np.full(2, np.nan))
     begun = around.everywhere(8)
 
@@ -196,10 +185,6 @@ def test_a_search_never_loses_the_best_it_has_seen(space):
     _, scores = around.best(score, begun, 0.5)
     assert scores.max() > score(begun).max()
     np.testing.assert_array_equal(scores[: len(begun)], score(begun))
-
-
-def test_peaks_are_the_settings_of_the_bounds(space):
-    """Two per control set, the controlled columns filled in."""
     from rigctl.core.bounds.best import SetBounds
 
     bounds = [SetBounds(1, 1.0, (0.8,), 0.0, (0.1,), 0.5, 0.1, 0.6, (0.7,), 0.1)]

@@ -7,10 +7,9 @@ import pytest
 
 from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.stopping import KEPT, STEADY, standing
-from rigctl.core.asking import play
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.policy import NotWorthIt
 from rigctl.core.experiment.problem import ModelOptions, Problem, ReferenceTrials
@@ -19,24 +18,13 @@ from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.published.ca_mobo import MoUcb
 from rigctl.core.policies.published.gittins import ExpectedImprovementPerCost
 from rigctl.core.policies.random_search import RandomSearch
-from tests.core.conftest import FIXED, hill, make_history, make_space
+from tests.core.conftest import FIXED, campaign, hill, make_history, make_space
 from tests.profiles import slow_beyond
 
 PRICES = (0.3, 0.5, 1.0)
 ROWS = [
     (i, (u, v), hill((u, v)), PRICES[i]) for i, u, v in ((0, 0.1, 0.5), (1, 0.8, 0.3), (2, 0.4, 0.7), (2, 0.6, 0.1))
 ]
-
-
-def campaign(policy, problem, seed=0, most=None):
-    def observe(proposal):
-        rng = np.random.default_rng([seed, proposal.trial])
-        x = rng.random(2)
-        x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
-        y = hill(x) + 0.01 * rng.standard_normal()
-        return Observation(proposal.trial, proposal.control_set, tuple(x), y, to_micros(PRICES[proposal.control_set]))
-
-    return play(policy, problem, observe, seed, most=most)
 
 
 def best_gain_per_cost(problem, history):
@@ -85,9 +73,9 @@ def test_it_ends_a_campaign_only_once_it_has_held_in_several_decisions_in_a_row(
 def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
     """The rule draws nothing; a policy that has no model is stopped, too, and the last decisions say so."""
     problem = Problem(make_space(), to_micros(30), floor=0.0)
-    stopped = campaign(policy, replace(problem, stop_worth=10.0))
+    stopped = campaign(policy, replace(problem, stop_worth=10.0), PRICES)
     count = len(stopped.decisions)
-    going_on = campaign(policy, problem, most=count + 1)
+    going_on = campaign(policy, problem, PRICES, most=count + 1)
     assert len(going_on.decisions) == count + 1
     played = [(d.proposal.control_set, d.proposal.setting) for d in stopped.decisions]
     assert played == [(d.proposal.control_set, d.proposal.setting) for d in going_on.decisions[:count]]
@@ -99,7 +87,8 @@ def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
 def test_more_worth_buys_more_trials():
     """The dearer a unit of outcome, the later the end; where no trial is worth its cost, after d + 3 trials."""
     problem = Problem(make_space(), to_micros(30), floor=0.0)
-    counts = [len(campaign(LikelyMaximisers(), replace(problem, stop_worth=w)).decisions) for w in (1e-3, 3.0, 300.0)]
+    worth = (1e-3, 3.0, 300.0)
+    counts = [len(campaign(LikelyMaximisers(), replace(problem, stop_worth=w), PRICES).decisions) for w in worth]
     assert counts == sorted(counts)
     assert counts[0] == 3 + STEADY - 1
     assert counts[-1] > counts[0]
@@ -116,23 +105,19 @@ def test_a_trial_that_cannot_be_paid_any_more_counts_all_the_same():
 
 
 def test_it_says_nothing_before_there_is_a_model():
-    """Nor where nothing is to end the campaign early."""
+    """Nor where nothing is to end the campaign early; it is said in one outcome's unit, so several refuse it."""
     problem = Problem(make_space(), to_micros(100), model=ModelOptions(), stop_worth=1.0)
     assert standing(problem, make_history(ROWS[:2]), {}) is None
     assert standing(problem, make_history(ROWS), {}) is not None
     assert standing(replace(problem, stop_worth=None), make_history(ROWS), {}) is None
     assert standing(problem, History(), {}) is None
+    problem = Problem(make_space(), to_micros(30), stop_worth=1.0)
+    assert [key for key, _ in MoUcb().mistakes(problem)] == ["stop.worth"]
 
 
 def test_reference_trials_neither_hide_nor_reset_it():
     """A trial that repeats the reference is a decision like any other."""
     problem = Problem(make_space(), to_micros(30), floor=0.0, stop_worth=1e-3, reference=ReferenceTrials(4, 0, (0.5,)))
-    played = campaign(LikelyMaximisers(), problem)
+    played = campaign(LikelyMaximisers(), problem, PRICES)
     assert [d.proposal.phase for d in played.decisions].count("reference") == 1
     assert len(played.decisions) == 3 + STEADY - 1
-
-
-def test_a_policy_of_several_outcomes_refuses_it():
-    """It is said in one outcome's unit."""
-    problem = Problem(make_space(), to_micros(30), stop_worth=1.0)
-    assert [key for key, _ in MoUcb().mistakes(problem)] == ["stop.worth"]

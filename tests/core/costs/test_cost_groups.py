@@ -69,21 +69,20 @@ def test_known_costs_group_where_they_are_equal(costs):
 
 
 def test_known_costs_that_differ_a_little_stay_apart(problem):
-    """A known cost has no error: 0.1 and 0.1001 are two groups, and rounding is not a difference."""
+    """A known cost has no error; a set tried once is linked to a noisy one from which it differs by that noise."""
     known = replace(problem, known_costs=(0.1, 0.1001, 0.3 - 0.2))
     assert [g.members for g in cost_groups(estimates(known, History()))] == [(0, 2), (1,)]
+    once = np.array([0.11])
+    assert members([once, np.array([0.1, 0.1, 0.1])]) == [(1,), (0,)]
+    assert members([once, np.array([0.08, 0.1, 0.12])]) == [(0, 1)]
 
 
 def test_a_vague_cost_does_not_tie_two_groups_together():
-    """A set tried once, in between, joins the group it is more like; the two sharp ones stay apart."""
+    """A set tried once, between two sharp ones, joins the one it is more like; two vague ones join a sharp one."""
     low, high = CostEstimate(0.1, 0.005, count=20), CostEstimate(0.2, 0.005, count=20)
     for mean, expected in ((0.14, [(0, 2), (1,)]), (0.16, [(0,), (1, 2)])):
         groups = cost_groups([low, high, CostEstimate(mean, 0.03, count=1)])
         assert [g.members for g in groups] == expected
-
-
-def test_two_vague_costs_are_one_group_around_a_sharp_one():
-    """Neither contradicts the sharp one in between, so neither contradicts the other."""
     groups = cost_groups([CostEstimate(1.0, 0.1), CostEstimate(1.2, 0.1), CostEstimate(1.1, 1e-6, count=50)])
     assert [g.members for g in groups] == [(0, 1, 2)]
 
@@ -99,39 +98,24 @@ def test_metered_costs_find_the_published_groups(name):
     assert right >= 19
 
 
-def test_scatter_seen_in_one_set_is_lent_to_another():
-    """A set tried once is linked to a noisy one from which it differs by that noise."""
-    once = np.array([0.11])
-    assert members([once, np.array([0.1, 0.1, 0.1])]) == [(1,), (0,)]
-    assert members([once, np.array([0.08, 0.1, 0.12])]) == [(0, 1)]
-
-
-def test_a_group_costs_what_its_trials_cost_on_average():
-    """The mean over all trials of all members, not over members."""
-    (group,) = cost_groups([CostEstimate(1.0, 1.0, count=3), CostEstimate(2.0, 1.0, count=1)])
-    assert group.cost == pytest.approx(1.25)
-
-
 def test_plays_of_a_group_are_those_of_its_members(problem):
-    """Counted from the history; points known beforehand are nobody's plays."""
+    """From the history, without points known beforehand; its cost is the mean over all trials, not over members."""
     known = replace(problem, known_costs=(0.1, 0.1, 1.0))
     beforehand = Observation(0, -1, X, 1.0, 0)
     rows = [(0, X, 1.0, 0.1), (1, X, None, 0.1), (2, X, 1.0, 1.0)]
     history = History.of([beforehand, *make_history(rows).observations])
     low, high = cost_groups(estimates(known, history))
     assert (low.plays(history), high.plays(history)) == (2, 1)
+    (group,) = cost_groups([CostEstimate(1.0, 1.0, count=3), CostEstimate(2.0, 1.0, count=1)])
+    assert group.cost == pytest.approx(1.25)
 
 
 def test_charges_stand_in_for_costs_that_could_not_be_metered(problem):
-    """A set without one metered trial counts at what it was charged, not as never tried."""
+    """A set without a metered trial counts at what it was charged; by number of variables a cost may be unknown."""
     lost = Observation(1, 0, X, 1.0, to_micros(0.4), cost_known=False)
     first, second, _ = estimates(problem, History.of([lost]))
     assert first is not None
     assert first.mean == 0.4
     assert second is None
-
-
-def test_size_groups_need_no_costs(problem):
-    """By number of variables, rising; a group's cost is that of its metered members, or unknown."""
     groups = size_groups(problem, (None, CostEstimate(0.3), None))
     assert [(g.members, g.cost) for g in groups] == [((0, 1), 0.3), ((2,), None)]

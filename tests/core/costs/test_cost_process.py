@@ -14,6 +14,7 @@ from rigctl.core.costs.fields import cost_field, cost_process, fewest, predicted
 from rigctl.core.experiment.history import History, Memo, Observation
 from rigctl.core.experiment.money import to_micros, to_units
 from tests.core.conftest import make_history
+from tests.core.plain import slopes
 from tests.profiles import share
 
 X = (0.5, 0.5)
@@ -53,7 +54,7 @@ def test_it_finds_what_a_dose_costs(k):
 
 
 def test_the_mean_is_the_log_normals():
-    """By numerical integration of the cost against scipy's density; `upper` is no lower than two deviations up."""
+    """By integration of scipy's density, `upper` no lower than two deviations up; where played often their mean."""
     process = cost_process(*metered(20))
     at = np.array([[0.1], [0.9], [1.4]])
     m = process.posterior.mean(at)
@@ -63,10 +64,6 @@ def test_the_mean_is_the_log_normals():
         expected = quad(lambda c, law=law: c * law.pdf(c), 0, law.ppf(1 - 1e-12), limit=200)[0]
         assert process.mean(at)[i] == pytest.approx(expected, rel=1e-5)
         assert law.cdf(process.upper(at)[i]) > 0.977
-
-
-def test_where_always_played_it_is_what_was_metered():
-    """Half of the trials at one setting: the mean there is their mean, noise and all."""
     x, costs = metered(60, noise=0.5)
     x[::2], costs[::2] = 0.6, 1.0 * np.exp(0.5 * np.random.default_rng(5).standard_normal(30))
     found = cost_process(x, costs).mean(np.array([[0.6]]))[0]
@@ -77,19 +74,19 @@ def test_where_always_played_it_is_what_was_metered():
 def test_the_gradient_is_that_of_the_mean(k):
     """As central differences have it, also outside the range."""
     process = cost_process(*metered(25, k=k))
-    at, step = np.random.default_rng(4).random((6, k)) * 1.3, 1e-6
-    by_differences = [
-        (process.mean(at + step * np.eye(k)[j]) - process.mean(at - step * np.eye(k)[j])) / (2 * step) for j in range(k)
-    ]
-    np.testing.assert_allclose(process.gradient(at), np.stack(by_differences, axis=1), rtol=1e-4, atol=1e-7)
+    at = np.random.default_rng(4).random((6, k)) * 1.3
+    np.testing.assert_allclose(process.gradient(at), slopes(process.mean, at), rtol=1e-4, atol=1e-7)
 
 
 def test_a_few_trials_or_equal_costs_are_no_process():
-    """A constant says as much, and says it exactly."""
+    """A constant says as much, and says it exactly; a hundred times the dearest is the most."""
     x, costs = metered(fewest(2), k=2)
     assert cost_process(x[:-1], costs[:-1]) is None
     assert cost_process(x, np.full(len(x), 0.3)) is None
     assert cost_process(x, costs) is not None
+    x, costs = np.array([[0.4], [0.41], [0.42], [0.43]]), np.array([0.1, 0.3, 1.0, 3.0])
+    far = np.array([[0.8]])
+    assert cost_process(x, costs).upper(far)[0] <= 100.0 * 3.0 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("free", [1, 10, 19])
@@ -104,13 +101,6 @@ def test_free_trials_break_nothing(free):
     assert np.isfinite(process.gradient(at)).all()
     assert 0.25 < process.mean(np.array([[1.0]]))[0] < 1.0
     assert process.mean(np.array([[0.0]]))[0] < 0.05
-
-
-def test_nothing_is_predicted_dearer_than_can_be():
-    """A hundred times the dearest is the most; the mean is flat there."""
-    x, costs = np.array([[0.4], [0.41], [0.42], [0.43]]), np.array([0.1, 0.3, 1.0, 3.0])
-    far = np.array([[0.8]])
-    assert cost_process(x, costs).upper(far)[0] <= 100.0 * 3.0 * (1 + 1e-12)
 
 
 @share(0.15)
@@ -137,13 +127,9 @@ def test_what_is_carried_along_decides_nothing():
 
 
 def test_a_known_field_is_used_as_it_is(problem):
-    """Whatever else is known."""
+    """A known field whatever else is known; known costs per set, free ones nearly free, whatever the setpoints."""
     known = per_setting(problem, History())
     assert cost_field(replace(problem, known_cost_field=known, known_costs=(1.0, 2.0, 3.0)), History()) is known
-
-
-def test_known_costs_are_flat(problem):
-    """Per control set, and known exactly, free ones nearly free; setpoints do not matter to them."""
     field = per_setting(problem, History.of(charged(0, np.full((9, 2), 0.5), [9] * 9)), known_costs=(0.1, 0.0, 1.0))
     at = np.array([[0.1], [0.9]])
     assert field.mean(0, at).tolist() == field.upper(0, at).tolist() == [0.1, 0.1]
@@ -153,7 +139,7 @@ def test_known_costs_are_flat(problem):
 
 
 def test_a_set_never_tried_may_be_as_cheap_as_the_cheapest(problem):
-    """Its mean is the smallest seen, and it may cost more than its parts do elsewhere; at first all are alike."""
+    """Its mean is the smallest seen; a set with trials enough has a process of its own variables, others a mean."""
     field = cost_field(problem, make_history([(0, X, 1.0, 0.7), (1, X, 1.0, 0.3)]))
     at = np.array([[0.5, 0.5]])
     assert field.mean(2, at)[0] == 0.3
@@ -161,10 +147,6 @@ def test_a_set_never_tried_may_be_as_cheap_as_the_cheapest(problem):
     for ceiling, expected in ((None, 1.0), (2.5, 2.5)):
         fresh = cost_field(replace(problem, cost_ceiling=ceiling), History())
         assert [fresh.mean(i, at)[0] for i in range(3)] == [expected] * 3
-
-
-def test_setpoints_matter_where_they_are_said_to(problem):
-    """A control set with trials enough has a process of its own variables, wherever they stand; others have a mean."""
     x, costs = metered(30)
     inputs = np.stack([np.random.default_rng(9).random(30), x[:, 0]], axis=1)  # b is dosed, a is left alone
     rows = charged(1, inputs, costs) + charged(0, np.full((2, 2), 0.5), [0.4, 0.6], first=31)
@@ -179,7 +161,7 @@ def test_setpoints_matter_where_they_are_said_to(problem):
 
 
 def test_trials_without_a_setting_count_for_the_mean_only(problem):
-    """A failed trial's cost is a cost of its set; estimated costs and free points known beforehand are not."""
+    """A failed trial's cost is one of its set; estimates are not, nor are points known beforehand, or trials."""
     x, costs = metered(8)
     rows = charged(0, np.repeat(x, 2, axis=1), costs)
     lost = [Observation(50 + i, 0, None, None, to_micros(9)) for i in range(4)]
@@ -191,10 +173,6 @@ def test_trials_without_a_setting_count_for_the_mean_only(problem):
     np.testing.assert_array_equal(field.mean(0, at), plain.mean(0, at))
     known = [*[to_units(o.cost) for o in rows], 9, 9, 9, 9]
     assert cost_field(problem, History.of([*rows, *lost])).mean(0, at)[0] == pytest.approx(np.mean(known))
-
-
-def test_points_known_beforehand_are_no_trials_of_the_horizon(problem):
-    """They cost nothing, so they would promise more trials than the budget buys."""
     rows = make_history([(0, X, 1.0, 0.5)] * 4).observations
     beforehand = [Observation(10 + i, -1, X, 1.0, 0) for i in range(5)]
     assert horizon(problem, History.of([*beforehand, *rows])) == horizon(problem, History.of(rows)) == 20.0

@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 
 from rigctl.core.experiment.history import History, Memo, Observation
-from rigctl.core.experiment.marginals.families import Uniform
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.problem import ModelOptions, Problem, value_floor
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.doubting import DOUBTED, believable, doubted, judged, without
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history, given_without
 from rigctl.core.gp.noticing import OutcomeRecord
 from rigctl.core.gp.surrogate import fit
+from tests.core.conftest import unit_space
 
 OPTIONS = ModelOptions(kernel="matern-5/2")
 H = Hyperparameters((0.5, 0.5), signal_sd=1.2, noise_sd=0.1, y_shift=1.0, y_scale=0.8, kernel="matern-5/2")
@@ -44,8 +43,7 @@ def by(record, h=H):
 
 
 def problem_of(**options):
-    space = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [["a"], ["a", "b"]])
-    return Problem(space, to_micros(50), model=replace(OPTIONS, **options))
+    return Problem(unit_space(sets=[["a"], ["a", "b"]]), to_micros(50), model=replace(OPTIONS, **options))
 
 
 def history_of(x, y):
@@ -122,12 +120,19 @@ def test_an_outcome_is_believed_as_soon_as_two_more_bear_it_out():
 
 
 def test_two_lucky_outcomes_at_one_place_do_not_make_the_true_ones_around_them_false():
-    """They predict each other, but all others speak against both."""
+    """Two predict each other, but all others speak against both; so do three of nine at one place."""
     x, y = trials()
     x[30], y[[FALSE, 30]] = x[FALSE], 3.0
     x[[5, 9, 12]] = x[FALSE] + [[0.04, 0.0], [-0.03, 0.03], [0.0, -0.04]]
     y[[5, 9, 12]] = response(x[[5, 9, 12]])
     assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == (FALSE, 30)
+    x, y = trials()
+    there = np.arange(2, 38, 4)
+    x[there] = x[FALSE]
+    y[there] = response(x[there]) + 0.05 * np.random.default_rng(1).standard_normal(len(there))
+    false = there[1:4]
+    y[false] = 3.0
+    assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == tuple(false.tolist())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -138,17 +143,6 @@ def test_two_lucky_outcomes_are_told_from_two_true_ones_beside_them(seed):
     y[[3, 5, 8, 10]] = 3.0, 3.0, *response(x[[8, 10]])
     record = record_of(x, y)
     assert doubted(record, OPTIONS, by(record)).tolist() == [3, 5]
-
-
-def test_three_lucky_outcomes_do_not_bear_each_other_out_where_more_contradict_them():
-    """Nine trials are at one place, and one in three is lucky."""
-    x, y = trials()
-    there = np.arange(2, 38, 4)
-    x[there] = x[FALSE]
-    y[there] = response(x[there]) + 0.05 * np.random.default_rng(1).standard_normal(len(there))
-    false = there[1:4]
-    y[false] = 3.0
-    assert fit_history(problem_of(), history_of(x, y)).posterior.left_out == tuple(false.tolist())
 
 
 @pytest.mark.slow
@@ -177,16 +171,12 @@ def test_of_many_trials_false_ones_are_found_too():
 
 
 def test_several_false_outcomes_do_not_hide_one_another():
-    """Two outcomes out of forty that are a hundredfold are left out both."""
+    """Two of forty that are a hundredfold are left out both; the floor stays what it is without a false one."""
     x, y = trials()
     y[[5, 30]] *= 100.0
     left_out, learned = judged(record_of(x, y), OPTIONS, None, Memo())
     assert left_out.tolist() == [5, 30]
     assert learned.hyperparameters.y_scale < 2.0
-
-
-def test_the_worst_value_is_not_that_of_a_false_outcome():
-    """A share of the distance from the floor to the best stays what it is without that outcome."""
     x, y = trials(false=-25.0)
     problem, history = problem_of(), history_of(x, y)
     assert value_floor(problem, history, fit_history(problem, history).posterior.left_out) == np.delete(y, FALSE).min()

@@ -27,16 +27,12 @@ def test_growing_trial_by_trial_gives_the_same_bits_as_factorising_at_once():
 
 
 def test_it_is_the_cholesky_factor():
-    """L L' is the covariance with its noise; its upper triangle is 0."""
+    """L L' is the covariance with its noise, its upper triangle 0; rows that differ, anywhere, are factorised anew."""
     x = points(2 * BLOCK + 30)
     L = factorise(x, H, 0.01).L
     K = 1.69 * np.exp(-0.5 * (((x[:, None] - x) / H.lengthscales) ** 2).sum(axis=2)) + (0.0025 + 0.01) * np.eye(len(x))
     np.testing.assert_allclose(L @ L.T, K, atol=1e-13)
     np.testing.assert_array_equal(np.triu(L, 1), 0.0)
-
-
-def test_a_factor_of_other_data_is_not_used():
-    """Rows that differ, anywhere, are factorised anew."""
     x = points(2 * BLOCK)
     changed = x.copy()
     changed[3, 1] += 1e-9

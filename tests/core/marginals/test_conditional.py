@@ -9,17 +9,14 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
+from rigctl import Empirical, History, Observation, Space, TruncatedNormal, Uniform, Variable, variable
 from rigctl.core.acquisition.fourier import characteristic
-from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.kernels import Matern52, SquaredExponential
 from rigctl.core.experiment.marginals.conditional import Stretched, conditional, natural_marginal
-from rigctl.core.experiment.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.experiment.natural import Learned, present
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
-from rigctl.core.policies.registry import policy_names
-from rigctl.experiment import variable
 from rigctl.flaws import flaw_of
+from rigctl.policies import policy_names
 from tests.core.setpoints import POLICIES, SETPOINTS, TAP, WATER, problem_of
 
 B = np.array([-0.3, 0.0, 0.4, 1.0, 2.3, 2.9])
@@ -56,17 +53,13 @@ def test_integrals_run_over_the_natural_range(kernel):
 
 
 def test_moments_and_quantiles_are_the_operators():
-    """Mean and spread are as declared, and no quantile leaves the natural range."""
+    """Mean and spread as declared, within the natural range; Thompson's waves meet its characteristic function."""
     p = (np.arange(20_000) + 0.5) / 20_000
     drawn = SETPOINTS[0] + (SETPOINTS[1] - SETPOINTS[0]) * WATER.quantile(p)
     assert (drawn.mean(), drawn.std()) == (pytest.approx(7.8, abs=1e-3), pytest.approx(0.2, abs=1e-3))
     assert WATER.mean == pytest.approx(2.3)
     ends = WATER.quantile(np.array([0.0, 1.0]))
     assert WATER.low <= ends[0] <= ends[1] <= WATER.high
-
-
-def test_a_drawn_function_integrates_the_same_water():
-    """Thompson sampling's waves meet the characteristic function of the water itself."""
     waves = np.array([0.3, -2.0, 9.0])
     real = [integral(lambda u, w=w: np.cos(w * u)) for w in waves]
     imaginary = [integral(lambda u, w=w: np.sin(w * u)) for w in waves]
@@ -84,17 +77,19 @@ def test_the_same_range_twice_is_no_other_distribution(low, span):
     assert natural_marginal("uniform", {}, ends, ends) == Uniform()
 
 
-def test_readings_are_where_they_are():
-    """Measured values need no range."""
+def test_a_natural_range_is_given_by_its_ends(golden):
+    """Measured values need no range; reversed ends are refused; `rigctl.variable` takes one in engineering units."""
     assert natural_marginal("empirical", [7.5, 8.5], SETPOINTS, TAP) == Empirical((2.0, 3.0))
-
-
-def test_a_natural_range_must_rise(golden):
-    """Reversed ends are refused where the marginal is made."""
     for make in (lambda: Stretched(Uniform(), 2.0, 2.0), lambda: Learned(low=3.0, high=1.0)):
         with pytest.raises(ValueError) as refused:
             make()
         golden(refused.value)
+    declared = variable("ph", 5.5, 6.5, "pH", natural=(7.8, 0.2), natural_range=TAP)
+    assert declared.marginal == WATER
+    learned = variable("ph", 5.5, 6.5, "pH", natural_range=TAP).marginal
+    assert (learned.low, learned.high) == (WATER.low, WATER.high)
+    assert learned.prior == Stretched(Uniform(), WATER.low, WATER.high)
+    assert variable("ph", 5.5, 6.5) == Variable("ph", "", 5.5, 6.5, Learned())
 
 
 def learned_from(readings, low=1.7, high=2.9):
@@ -132,16 +127,6 @@ def test_these_are_all_the_policies():
     assert sorted(POLICIES) == list(policy_names())
 
 
-def test_variables_of_the_face_take_a_natural_range():
-    """`rigctl.variable` says it in engineering units, declared or learned."""
-    declared = variable("ph", 5.5, 6.5, "pH", natural=(7.8, 0.2), natural_range=TAP)
-    assert declared.marginal == WATER
-    learned = variable("ph", 5.5, 6.5, "pH", natural_range=TAP).marginal
-    assert (learned.low, learned.high) == (WATER.low, WATER.high)
-    assert learned.prior == Stretched(Uniform(), WATER.low, WATER.high)
-    assert variable("ph", 5.5, 6.5) == Variable("ph", "", 5.5, 6.5, Learned())
-
-
 NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
 CUT = TruncatedNormal(0.1, 0.5)
 SAMPLE = Empirical(tuple(np.random.default_rng(0).beta(2, 3, 150).tolist()))
@@ -150,9 +135,15 @@ ALL = [NORMAL, CUT, Uniform(), Uniform(0.2, 0.5), SAMPLE, Stretched(NORMAL, -0.5
 
 @pytest.mark.parametrize("marginal", ALL)
 def test_a_reading_that_says_nothing_changes_nothing(marginal):
-    """Nothing persists, or the error is infinite: the marginal itself."""
+    """Nothing persists, or the error is infinite: the marginal itself; so it is averaged over readings."""
     assert conditional(marginal, 0.0, 0.0, 0.3) is marginal
     assert conditional(marginal, 1.0, np.inf, 0.3) is marginal
+    readings = marginal.quantile((np.arange(100) + 0.5) / 100)
+    p = (np.arange(50) + 0.5) / 50
+    x = np.concatenate([conditional(marginal, 0.8, 0.0, float(r)).quantile(p) for r in readings])
+    q = np.linspace(0.05, 0.95, 10)
+    span = marginal.quantile(np.array([0.05, 0.95]))
+    np.testing.assert_allclose(np.quantile(x, q), marginal.quantile(q), atol=0.03 * float(np.diff(span)[0]))
 
 
 @pytest.mark.parametrize("marginal", ALL)
@@ -171,7 +162,7 @@ def test_an_exact_reading_of_what_persists_wholly_is_a_point(marginal, reading):
 
 
 def test_of_a_normal_that_is_hardly_cut_it_is_the_closed_form():
-    """N(m + rho k (r - m), s^2 (1 - rho^2 k)) on the range, as scipy has it."""
+    """N(m + rho k (r - m), s^2 (1 - rho^2 k)) on the range, as scipy has it, and as simulated, both values cut."""
     m, s, rho, tau, r = NORMAL.loc, NORMAL.scale, 0.8, 0.06, 0.7
     k = s**2 / (s**2 + tau**2)
     loc, scale = m + rho * k * (r - m), s * np.sqrt(1 - rho**2 * k)
@@ -181,17 +172,16 @@ def test_of_a_normal_that_is_hardly_cut_it_is_the_closed_form():
     assert (here.loc, here.scale) == (pytest.approx(loc), pytest.approx(scale))
     p = np.array([0.01, 0.3, 0.9])
     np.testing.assert_allclose(here.quantile(p), expected.ppf(p), rtol=1e-9)
-
-
-@pytest.mark.parametrize("marginal", ALL)
-def test_averaged_over_readings_it_is_the_marginal(marginal):
-    """So a rule's value, averaged over readings, is that of the marginal where readings are not used."""
-    readings = marginal.quantile((np.arange(100) + 0.5) / 100)
-    p = (np.arange(50) + 0.5) / 50
-    x = np.concatenate([conditional(marginal, 0.8, 0.0, float(r)).quantile(p) for r in readings])
-    q = np.linspace(0.05, 0.95, 10)
-    span = marginal.quantile(np.array([0.05, 0.95]))
-    np.testing.assert_allclose(np.quantile(x, q), marginal.quantile(q), atol=0.03 * float(np.diff(span)[0]))
+    rng = np.random.default_rng(0)
+    g, apart = rng.standard_normal((2, 1_000_000))
+    parent = TruncatedNormal.from_moments(0.5, 0.2)
+    before = parent.loc + parent.scale * g
+    during = parent.loc + parent.scale * (0.7 * g + np.sqrt(1 - 0.49) * apart)
+    taken = (np.abs(before - 0.85) < 0.005) & (during > 0) & (during < 1)
+    p = np.array([0.05, 0.5, 0.95])
+    np.testing.assert_allclose(
+        conditional(parent, 0.7, 0.0, 0.85).quantile(p), np.quantile(during[taken], p), atol=0.015
+    )
 
 
 def near(marginal, rho, tau, reading, wide):
@@ -225,20 +215,6 @@ def test_it_is_the_gaussian_copula(marginal, rho, tau, reading):
     np.testing.assert_allclose(here.quantile(p), np.quantile(simulated, p), atol=0.03 if tau else 0.015)
     assert here.mean == pytest.approx(simulated.mean(), abs=0.01)
     assert here.zz(SquaredExponential(0.2)) == pytest.approx(apart.mean(), abs=0.03)
-
-
-def test_of_a_normal_it_is_that_of_a_normal_pair_within_the_range():
-    """Both values cut to the range together, simulated: the closed form holds exactly then."""
-    rng = np.random.default_rng(0)
-    g, apart = rng.standard_normal((2, 1_000_000))
-    parent = TruncatedNormal.from_moments(0.5, 0.2)
-    before = parent.loc + parent.scale * g
-    during = parent.loc + parent.scale * (0.7 * g + np.sqrt(1 - 0.49) * apart)
-    taken = (np.abs(before - 0.85) < 0.005) & (during > 0) & (during < 1)
-    p = np.array([0.05, 0.5, 0.95])
-    np.testing.assert_allclose(
-        conditional(parent, 0.7, 0.0, 0.85).quantile(p), np.quantile(during[taken], p), atol=0.015
-    )
 
 
 @pytest.mark.parametrize("marginal", [NORMAL, CUT, Uniform(0.2, 0.9), Stretched(CUT, -0.5, 0.7)])

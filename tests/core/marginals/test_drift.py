@@ -75,28 +75,16 @@ def level(before, after):
 
 
 def test_after_a_change_only_what_came_since_is_compared():
-    """A supply that changes there and back has changed twice."""
+    """There and back is two changes; a long past hides none, a slow drift is noticed, four wild readings are none."""
     readings = np.concatenate([series(80, 60, lambda r: r + 4, 3), series(60, 0, lambda r: r, 4)])
     found = scan(readings).changes
     assert [abs(c.begins - at) <= 2 for c, at in zip(found, (80, 140), strict=True)] == [True, True]
-
-
-def test_a_long_past_hides_nothing():
-    """Long after the window is full a change is noticed as soon as before."""
     readings = series(1207, 25, lambda r: r + 2, 11)
     found = [c for c in scan(readings).changes if c.noticed >= 1200]
     assert len(found) == 1
     assert abs(found[0].begins - 1207) <= 5
-
-
-def test_a_slow_drift_is_noticed():
-    """A supply that creeps by two standard deviations in 300 readings is not what it was."""
     readings = np.random.default_rng(2).standard_normal(400) + np.linspace(0, 2, 400)
     assert scan(readings).changes
-
-
-def test_outliers_are_no_change():
-    """Four wild readings in a row, however wild, are not enough."""
     readings = np.random.default_rng(1).random(200)
     readings[120:124] = 1e9
     assert scan(readings).changes == ()

@@ -29,11 +29,20 @@ def test_it_agrees_with_pymoo(n, k):
         assert hypervolume(values, reference) == pytest.approx(theirs(values, reference), rel=1e-12, abs=1e-15)
 
 
-def test_boxes_known_by_hand():
-    """One box, two overlapping boxes, and one outcome alone."""
-    assert hypervolume(np.array([[2.0, 3.0, 4.0]]), np.array([1.0, 1.0, 1.0])) == 6.0
-    assert hypervolume(np.array([[3.0, 1.0], [1.0, 2.0]]), np.zeros(2)) == 4.0
-    assert hypervolume(np.array([[3.0], [5.0]]), np.array([1.0])) == 4.0
+@pytest.mark.parametrize(
+    ("points", "reference", "volume"),
+    [
+        ([[2.0, 3.0, 4.0]], [1.0, 1.0, 1.0], 6.0),
+        ([[3.0, 1.0], [1.0, 2.0]], [0.0, 0.0], 4.0),
+        ([[3.0], [5.0]], [1.0], 4.0),
+        ([[5.0, 0.0], [-1.0, 9.0]], [0.0, 0.0], 0.0),
+        (np.empty((0, 2)), [0.0, 0.0], 0.0),
+    ],
+    ids=["one", "two that overlap", "one outcome alone", "beside the reference", "none"],
+)
+def test_boxes_known_by_hand(points, reference, volume):
+    """Not better in every outcome means no volume."""
+    assert hypervolume(np.array(points), np.array(reference)) == volume
 
 
 cells = arrays(float, st.tuples(st.integers(0, 6), st.just(3)), elements=st.integers(-1, 4).map(float))
@@ -56,22 +65,6 @@ def test_units_multiply_and_order_is_nothing(values, unit):
     assert hypervolume(values[::-1, ::-1], np.full(3, -0.1)) == pytest.approx(volume)
 
 
-def test_points_beside_the_reference_add_nothing():
-    """Not better in every outcome means no volume; no points at all means none either."""
-    assert hypervolume(np.array([[5.0, 0.0], [-1.0, 9.0]]), np.zeros(2)) == 0.0
-    assert hypervolume(np.empty((0, 2)), np.zeros(2)) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("values", "reference"),
-    [(np.zeros((2, 3)), np.zeros(2)), (np.zeros(2), np.zeros(2)), (np.array([[np.nan, 0.0]]), np.zeros(2))],
-)
-def test_what_does_not_fit_is_refused(values, reference):
-    """Shapes that do not match and numbers that are none are errors."""
-    with pytest.raises(ValueError, match="hypervolume"):
-        hypervolume(values, reference)
-
-
 def plainly(values):
     return [not any(all(b >= a) and any(b > a) for b in values) for a in values]
 
@@ -82,15 +75,17 @@ def test_the_front_is_what_the_definition_says(values):
     assert list(non_dominated(values)) == plainly(values)
 
 
-def test_rounding_of_sums_hides_no_domination():
-    """Rows whose sums are equal in floating point are still told apart."""
-    values = np.array([[1.0, 1e17], [2.0, 1e17], [1.0, 1e17]])
-    assert list(non_dominated(values)) == [False, True, False]
-
-
-def test_equal_settings_stay_together():
-    """Of equal rows none dominates the other, so all are on the front."""
-    assert list(non_dominated(np.array([[1.0, 2.0], [1.0, 2.0], [0.0, 2.0]]))) == [True, True, False]
+@pytest.mark.parametrize(
+    ("values", "front"),
+    [
+        ([[1.0, 1e17], [2.0, 1e17], [1.0, 1e17]], [False, True, False]),
+        ([[1.0, 2.0], [1.0, 2.0], [0.0, 2.0]], [True, True, False]),
+    ],
+    ids=["rounding of sums hides nothing", "equal settings stay together"],
+)
+def test_equal_and_nearly_equal_rows_are_told_apart(values, front):
+    """Sums that are equal in floating point are no tie; of equal rows none dominates the other."""
+    assert list(non_dominated(np.array(values))) == front
 
 
 def test_the_reference_lies_below_the_worst_seen():
@@ -102,14 +97,16 @@ def test_the_reference_lies_below_the_worst_seen():
     assert reference_point(np.zeros((1, 2)), np.full(2, np.nan)) == pytest.approx([-0.1, -0.1])
 
 
-@pytest.mark.parametrize("values", [np.zeros(3), np.zeros((2, 0)), np.array([[np.nan, 1.0]])])
-def test_what_is_no_table_of_outcomes_is_refused(values, golden):
-    """A wrong shape or a missing number is an error, not a front."""
-    with golden.raises(ValueError):
-        non_dominated(values)
-
-
-def test_without_values_there_is_no_reference(golden):
-    """Nothing seen, nothing to count from."""
-    with golden.raises(ValueError):
-        reference_point(np.empty((0, 2)), np.full(2, np.nan))
+def test_what_does_not_fit_is_refused(golden):
+    """Shapes that do not match, numbers that are none, and nothing to count from are errors, not a front."""
+    for wrong in (
+        lambda: hypervolume(np.zeros((2, 3)), np.zeros(2)),
+        lambda: hypervolume(np.zeros(2), np.zeros(2)),
+        lambda: hypervolume(np.array([[np.nan, 0.0]]), np.zeros(2)),
+        lambda: non_dominated(np.zeros(3)),
+        lambda: non_dominated(np.zeros((2, 0))),
+        lambda: non_dominated(np.array([[np.nan, 1.0]])),
+        lambda: reference_point(np.empty((0, 2)), np.full(2, np.nan)),
+    ):
+        with golden.raises(ValueError):
+            wrong()

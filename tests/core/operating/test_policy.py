@@ -5,20 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl import ModelOptions, Problem, TruncatedNormal
 from rigctl.core.advice.recommend import planner_of, recommend
 from rigctl.core.advice.rule import Between, Setting
 from rigctl.core.asking import next_proposal, play, trial_rng
 from rigctl.core.experiment.history import History, Look, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal
 from rigctl.core.experiment.money import to_micros
 from rigctl.core.experiment.natural import present
-from rigctl.core.experiment.policy import NotWorthIt
-from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.operating.playing import kept, remembered
 from rigctl.core.operating.policy import RESPONSE, Operating
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.policies import NotWorthIt
+from tests.core.conftest import unit_space
 from tests.core.plain import PlainProcess
 from tests.profiles import nightly_beyond
 
@@ -28,7 +27,8 @@ NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
 COSTS = (0.1, 0.1, 1.0)
 NOISE = 0.05
 FIXED = ModelOptions("fixed", lengthscales=(0.4, 0.4), signal_sd=1.0, noise_sd=NOISE, mean=0.0)
-SPACE = Space.of([Variable(n, "", 0.0, 1.0, NATURAL) for n in "ab"], [["a"], ["b"], ["a", "b"]])
+LEARNED = ModelOptions(kernel="squared-exponential")
+SPACE = unit_space(marginal=NATURAL)
 PROBLEM = Problem(SPACE, to_micros(1e6), model=FIXED)
 SEEING = replace(PROBLEM, looks=True, persistence=(1.0, 1.0))
 
@@ -44,12 +44,11 @@ def hill(x):
 
 
 class World:
-    """What is read before a trial is what is in it, but for what is controlled."""
+    """What is read before a trial is what is in it, but for what is controlled; outcomes drift as told."""
 
-    def __init__(self, response, seed, *, shift=0.0, after=10**9, level=0.0):
-        self.response, self.rng = response, np.random.default_rng(seed)
-        self.shift, self.after, self.level = shift, after, level
-        self.trials = 0
+    def __init__(self, response, seed, *, drift=lambda trial: 0.0, shift=0.0, after=10**9):
+        self.response, self.drift, self.rng = response, drift, np.random.default_rng(seed)
+        self.shift, self.after, self.trials = shift, after, 0
 
     def look(self):
         changed = self.trials >= self.after
@@ -59,13 +58,16 @@ class World:
     def trial(self, number, control_set, setting):
         x = self.now.copy()
         x[list(SPACE.control_sets[control_set].indices)] = setting
-        y = self.response(x) + NOISE * self.rng.standard_normal()
-        y += self.level if self.trials >= self.after else 0.0
         self.trials += 1
+        y = self.response(x) + NOISE * self.rng.standard_normal() + self.drift(self.trials)
         return Observation(number, control_set, tuple(x.tolist()), float(y), to_micros(COSTS[control_set]))
 
     def observe(self, proposal):
         return self.trial(proposal.trial, proposal.control_set, np.array(proposal.setting))
+
+
+def step(level, after, until=10**9):
+    return lambda trial: level * (after < trial <= until)
 
 
 def campaign(world, count=24):
@@ -78,17 +80,18 @@ def campaign(world, count=24):
 
 
 def operated(world, known, batches, *, problem=SEEING, **wish):
-    policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
-
-    def look():
-        return world.look()
-
     def observe(proposal):
         if not problem.looks:
             world.look()
         return world.observe(proposal)
 
-    return play(policy, problem, observe, 1, look=look if problem.looks else None, known=known, most=batches)
+    policy = Operating(ExploreThenCommit(), 0.05, 1, **wish)
+    return play(policy, problem, observe, 1, look=world.look if problem.looks else None, known=known, most=batches)
+
+
+def standing(done):
+    """What was told to stand, after each decision: (source, noticed)."""
+    return [{(s.source, s.noticed) for s in remembered(d.state).standing} for d in done.decisions]
 
 
 def decide(known, problem=SEEING, x=(0.3, 0.8), state=None, **wish):
@@ -268,41 +271,33 @@ def test_what_gives_no_outcome_gains_nothing_and_its_loss_stays_within_the_budge
     assert memory.lost > 0
 
 
+STEPS = [(step(-0.5, 30), 30), (step(-0.5, 40), 40), (None, 40)]
+"""A step of the response, or a shift of the supply, and after which trial."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case",
-    nightly_beyond(
-        1,
-        [
-            (changed, model)
-            for changed in ({"level": -0.5, "after": 30}, {"level": -0.5, "after": 40}, {"shift": 0.3, "after": 40})
-            for model in (ModelOptions(kernel="squared-exponential"), FIXED)
-        ],
-    ),
+    ("change", "model"), nightly_beyond(1, [(c, m) for c in STEPS for m in (LEARNED, FIXED)], several=True)
 )
-def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(case):
+def test_each_change_is_told_once_while_the_rule_is_made_anew_again_and_again(change, model):
     """Also one that is noticed as the rule is made; the next one that is made knows of it, if its model learns."""
-    changed, model = case
-    world = World(hill, 3, **changed)
-    further = 10 if "shift" in changed else -10  # a shift is noticed later
-    batches = changed["after"] + further
-    done = operated(world, campaign(world), batches, problem=replace(PROBLEM, model=model), learn=0.0)
-    told = [remembered(d.state).standing for d in done.decisions]
-    ever = {(d.source, d.noticed) for standing in told for d in standing}
-    assert len(ever) == 1
-    assert bool(told[-1]) is (model is FIXED and "level" in changed)
+    drift, after = change
+    world = World(hill, 3, drift=drift) if drift else World(hill, 3, shift=0.3, after=after)
+    batches = after - 10 if drift else after + 10  # a shift is noticed later
+    told = standing(operated(world, campaign(world), batches, problem=replace(PROBLEM, model=model), learn=0.0))
+    assert len(set().union(*told)) == 1
+    assert bool(told[-1]) is (model is FIXED and drift is not None)
 
 
 @pytest.mark.slow
 def test_a_change_that_a_fixed_model_takes_for_noise_stands_until_expectations_are_right_again():
     """However often the rule is made anew meanwhile: the response falls for twelve batches, and comes back."""
-    world = World(hill, 3)
-    world.response = lambda x: hill(x) - 0.5 * (40 <= world.trials < 52)
-    done = operated(world, campaign(world), 44, problem=PROBLEM, learn=0.0)
-    standing = {d.proposal.trial for d in done.decisions if remembered(d.state).standing}
-    first, last = min(standing), max(standing)
-    assert (first <= 45, 53 <= last < 65) == (True, True)
-    assert standing == set(range(first, last + 1))
+    world = World(hill, 3, drift=step(-0.5, 40, 52))
+    told = standing(operated(world, campaign(world), 44, problem=PROBLEM, learn=0.0))
+    trials = [trial for trial, stands in enumerate(told, start=25) if stands]
+    assert trials == list(range(trials[0], trials[-1] + 1))
+    assert trials[0] <= 45
+    assert 53 <= trials[-1] < 65
 
 
 def test_nothing_is_tried_while_nobody_knows_what_a_batch_costs():
@@ -312,74 +307,44 @@ def test_nothing_is_tried_while_nobody_knows_what_a_batch_costs():
     assert decide(known, PROBLEM, None, learn=0.3)[0].phase == "operate"
 
 
-def sources(done):
-    return [(d.source, d.noticed) for d in remembered(done.decisions[-1].state).standing]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [FIXED, ModelOptions(kernel="squared-exponential")])
+@pytest.mark.parametrize("model", [FIXED, LEARNED])
 def test_a_response_that_steps_is_noticed_and_one_that_does_not_is_not(model):
     """Four noise spreads down after ten batches; the same worlds without it are quiet."""
-    problem = replace(PROBLEM, model=model)
     for level in (-0.4, 0.0):
-        world = World(hill, 1, after=34, level=level)
-        found = sources(operated(world, campaign(world), 20, problem=problem))
+        world = World(hill, 1, drift=step(level, 34))
+        found = standing(operated(world, campaign(world), 20, problem=replace(PROBLEM, model=model)))[-1]
         assert [source for source, _ in found] == ([RESPONSE] if level else [])
         assert all(35 <= noticed <= 44 for _, noticed in found)
-
-
-class Creeping(World):
-    """Falls by 0.05 a trial for fifteen trials from the 36th on, and stays there."""
-
-    def trial(self, number, control_set, setting):
-        seen = super().trial(number, control_set, setting)
-        return replace(seen, y=seen.y - 0.05 * min(max(number - 35, 0), 15))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", nightly_beyond(1, [1, 2, 3]))
 def test_a_response_that_creeps_and_then_stays_is_one_change(seed):
-    """The model takes it for a step, then a ramp, then for what makes up for both."""
-    world = Creeping(hill, seed)
-    done = operated(
-        world, campaign(world), 38, problem=replace(PROBLEM, model=ModelOptions(kernel="squared-exponential"))
-    )
-    told = [remembered(d.state).standing for d in done.decisions]
-    assert len({(d.source, d.noticed) for standing in told for d in standing}) == 1
+    """By 0.05 a trial for fifteen trials: the model takes it for a step, a ramp, then for what makes up for both."""
+    world = World(hill, seed, drift=lambda trial: -0.05 * min(max(trial - 35, 0), 15))
+    told = standing(operated(world, campaign(world), 38, problem=replace(PROBLEM, model=LEARNED)))
+    assert len(set().union(*told)) == 1
     assert told[-1]
-
-
-class Ageing(World):
-    """Sinks from the 26th trial on, by 0.02 a trial, until the 45th, or goes on; after the 60th as `onwards` says."""
-
-    def __init__(self, seed, until, onwards):
-        super().__init__(hill, seed)
-        self.until, self.onwards = until, onwards
-
-    def trial(self, number, control_set, setting):
-        seen = super().trial(number, control_set, setting)
-        sunk = 0.02 * min(max(number - 25, 0), self.until - 25)
-        return replace(seen, y=seen.y - sunk + self.onwards(number - 60) * (number > 60))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "case",
+    ("until", "onwards", "changes"),
     nightly_beyond(
-        2, [(60, lambda n: -0.02 * n, True), (45, lambda _: 0.0, False), (60, lambda n: 0.02 * min(n, 35), True)]
+        1,
+        [(60, lambda n: -0.02 * n, True), (45, lambda _: 0.0, False), (60, lambda n: 0.02 * min(n, 35), True)],
+        several=True,
     ),
     ids=["it goes on", "it had ended", "it comes back"],
 )
-def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(case):
-    """The model takes what follows for that drift; but what is run, and what is expected of it, stays."""
-    until, onwards, changes = case
-    world = Ageing(5, until, onwards)
+def test_a_drift_that_the_rule_was_made_in_is_told_if_it_does_not_end_there(until, onwards, changes):
+    """It sinks by 0.02 a trial from the 26th on, and is taken for that drift; what is run, and expected, stays."""
+    world = World(hill, 5, drift=lambda t: onwards(t - 60) * (t > 60) - 0.02 * min(max(t - 25, 0), until - 25))
     known = campaign(world, 60)
-    problem = replace(SEEING, model=ModelOptions(kernel="squared-exponential"))
+    problem = replace(SEEING, model=LEARNED)
     assert {t.kind for t in fit_history(problem, known).hyperparameters.ageing} - {"step"}
-    done = operated(world, known, 20, problem=problem)
-    told = [{d.source for d in remembered(made.state).standing} for made in done.decisions]
-    assert any(told) == changes
+    assert any(standing(operated(world, known, 20, problem=problem))) == changes
 
 
 @pytest.mark.slow
@@ -387,7 +352,6 @@ def test_a_supply_that_moves_is_noticed_once_by_what_is_read():
     """Of both variables, also the one that every batch controls; a supply that stays is quiet."""
     for shift in (0.45, 0.0):
         world = World(ridge, 4, shift=shift, after=34)
-        done = operated(world, campaign(world), 34)
-        assert sorted({source for source, _ in sources(done)} - {RESPONSE}) == (["a", "b"] if shift else [])
-        ever = {(d.source, d.noticed) for made in done.decisions for d in remembered(made.state).standing}
-        assert ever == set(sources(done))
+        told = standing(operated(world, campaign(world), 34))
+        assert sorted({source for source, _ in told[-1]} - {RESPONSE}) == (["a", "b"] if shift else [])
+        assert set().union(*told) == told[-1]

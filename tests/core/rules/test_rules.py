@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from rigctl.core.advice.answer import answer_of
+from rigctl import History, ModelOptions, Observation, Problem, Space, TruncatedNormal, Uniform, Variable, answer_of
 from rigctl.core.advice.recommend import Recommendation, planner_of, recommend
 from rigctl.core.advice.rule import RuleLine, Setting, Slope
 from rigctl.core.advice.rules import full
@@ -15,15 +15,12 @@ from rigctl.core.advice.rules.saying import how_to_read, rows, settings, worth
 from rigctl.core.advice.rules.short import CONDITIONS, LINES, Arranging, Leaf
 from rigctl.core.advice.worth import Gain
 from rigctl.core.asking import trial_rng
-from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.marginals.conditional import conditional
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.experiment.money import to_micros
-from rigctl.core.experiment.problem import ModelOptions, Problem
-from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.text import ends
 from tests.core.claims import unreadable
+from tests.core.plain import slopes
 from tests.core.test_answer import contradictions
 from tests.profiles import nightly_beyond
 
@@ -48,14 +45,19 @@ def arranging():
 
 
 def test_planted_lines_are_found(arranging):
-    """Three boxes that cover each other take three lines and one for all else, and nothing is lost."""
+    """Three boxes that cover each other take three lines and one for all else; lines and limits of little worth go."""
     lines = arranging.pruned(arranging.arranged(), 8.0, 2.0)
     assert arranging.total(lines) == pytest.approx(len(arranging.levels))
     assert len(lines) == len(BOXES) + 1
+    lines = arranging.arranged()
+    assert len(arranging.pruned(lines, np.inf, 0.0)) == 1
+    loose = Leaf(np.array([3, 2, 1]), np.array([8, 9, 12]), 0)  # a third reading that hardly matters
+    (kept, _) = arranging.pruned([loose, lines[-1]], 0.0, 30.0)
+    assert (kept.low[2], kept.high[2]) == (0, LEVELS)
 
 
 def test_a_person_can_follow_them(arranging):
-    """There are few, of few conditions; the last one always holds, and the others are there for some days."""
+    """Few lines of few conditions, the last of which always holds; where no reading tells something there is one."""
     noise = np.random.default_rng(2).uniform(size=(len(arranging.levels), 20))
     found = Arranging(noise, arranging.levels, (0, 1, 2))
     lines = found.arranged()
@@ -65,19 +67,6 @@ def test_a_person_can_follow_them(arranging):
         assert ((line.low > 0) | (line.high < found.sizes)).sum() <= CONDITIONS
     assert found.total(lines) > found.total([found.whole(int(noise.sum(axis=0).argmax()))])
     assert len(np.unique(found.routed(lines))) == LINES
-
-
-def test_what_is_worth_little_is_left_out(arranging):
-    """Lines, and limits, where less is lost than they must be worth."""
-    lines = arranging.arranged()
-    assert len(arranging.pruned(lines, np.inf, 0.0)) == 1
-    loose = Leaf(np.array([3, 2, 1]), np.array([8, 9, 12]), 0)  # a third reading that hardly matters
-    (kept, _) = arranging.pruned([loose, lines[-1]], 0.0, 30.0)
-    assert (kept.low[2], kept.high[2]) == (0, LEVELS)
-
-
-def test_a_reading_alone_makes_lines(arranging):
-    """Where one tells something, boxes are its limits; where none does, there is one line."""
     alone = Arranging(arranging.worth, arranging.levels, (1,))
     assert 1 < len(alone.arranged()) <= LINES
     assert all((line.low[[0, 2]] == 0).all() for line in alone.arranged())
@@ -171,7 +160,7 @@ def test_what_is_best_at_what_was_read_is_as_good_as_all_that_was_tried():
     problem = problem_of()
     history = history_of(problem)
     posterior, tried = fit_history(problem, history).posterior, np.array([o.x for o in history.observations])
-    for read in np.random.default_rng(2).random((2, 3)):
+    for read in np.random.default_rng(2).random((1, 3)):
         now = recommend(problem, history, trial_rng(0, 1), 0.0, now=tuple(read)).now
         point = np.array([now.setpoints.get(n, 2.0 + 10.0 * r) for n, r in zip("abc", read, strict=True)]) / 10 - 0.2
         assert now.expected == pytest.approx(believed(posterior, point)[0], abs=1e-3)
@@ -193,11 +182,12 @@ def believed(posterior, point):
 def test_of_what_was_not_read_the_usual_is_expected():
     """As if that variable's readings were worth nothing; the others still count."""
     problem, read = problem_of(), (0.1, 0.5, 0.9)
-    other = replace(problem, persistence=(1.0, 0.0, 1.0))
     history = history_of(problem)
-    missing = recommend(problem, history, trial_rng(0, 1), 0.0, now=(0.1, None, 0.9)).now
-    assert missing == recommend(other, history, trial_rng(0, 1), 0.0, now=read).now
-    assert missing != recommend(problem, history, trial_rng(0, 1), 0.0, now=read).now
+    missing, worthless, all_read = (
+        recommend(replace(problem, persistence=kept), history, trial_rng(0, 1), 0.0, now=now, rule=False).now
+        for kept, now in (((1.0,) * 3, (0.1, None, 0.9)), ((1.0, 0.0, 1.0), read), ((1.0,) * 3, read))
+    )
+    assert missing == worthless != all_read
 
 
 @pytest.mark.slow
@@ -284,16 +274,11 @@ def test_the_first_line_that_holds_counts_and_one_always_does():
 
 @pytest.mark.slow
 def test_where_less_is_better_the_rule_is_the_same():
-    """With outcomes turned around, the same lines, in the outcome's own units."""
+    """With outcomes turned around, the same lines, in their own units; with a tolerance the rule costs no more."""
     turned = found(maximise=False).rule
     assert [(o.when, o.control_set) for o in turned.lines] == [(o.when, o.control_set) for o in found().rule.lines]
     assert turned.expected == pytest.approx(-found().rule.expected)
     assert turned.looking.gain.expected == pytest.approx(found().rule.looking.gain.expected)
-
-
-@pytest.mark.slow
-def test_a_cheaper_set_is_played_where_it_is_good_enough():
-    """With a tolerance the rule costs no more, and says what looking saves."""
     dear, cheap = found().rule, found(1.0, 0.3).rule
     assert cheap.cost_per_trial <= dear.cost_per_trial
     assert cheap.full_cost < dear.full_cost
@@ -373,9 +358,8 @@ def test_slopes_of_support_are_those_of_differences():
     middle = np.median(days.believed(0, points, rows)[1])
     for beyond in (None, np.full(6, middle)):
         slope = days.support(0, points, rows, beyond)[1]
-        step = np.array([1e-6, 0.0, 0.0])
-        up, down = (days.support(0, points + side * step, rows, beyond)[0] for side in (1, -1))
-        assert slope[:, 0] == pytest.approx((up - down) / 2e-6, rel=1e-4, abs=1e-5)
+        found = slopes(lambda p, beyond=beyond: days.support(0, p, rows, beyond)[0], points)
+        assert slope[:, 0] == pytest.approx(found[:, 0], rel=1e-4, abs=1e-5)
         assert not slope[:, 1:].any()
 
 
@@ -416,10 +400,11 @@ def test_the_ends_of_an_interval_are_told_apart(low, high, said):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", nightly_beyond(2, [(True, 0.0), (False, 0.3), (True, 0.3), (False, 0.0)]))
-def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(case):
+@pytest.mark.parametrize(
+    ("maximise", "tolerance"), nightly_beyond(1, [(False, 0.3), (True, 0.0), (True, 0.3), (False, 0.0)], several=True)
+)
+def test_the_answer_is_the_rule_or_a_setting_as_the_table_has_it(maximise, tolerance):
     """What earns more at each price, else the cheaper one that is good enough; no reason contradicts its table."""
-    maximise, tolerance = case
     problem = problem_of(maximise=maximise)
     kinds = {}
     for price in (None, 0.05, 0.5):
