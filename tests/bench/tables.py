@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 COLUMNS = (
@@ -12,9 +13,8 @@ COLUMNS = (
     *("dear_input", "hypervolume", "decision_s"),
 )
 
-Setting = tuple[str, str, float, float]
-"""Problem, costs, variance, budget."""
 SEEDS = 4
+Setting = tuple[str, str, float, float]
 
 
 def rows(
@@ -24,46 +24,22 @@ def rows(
     *,
     costs: Sequence[float] | float = 1.0,
     sets: Sequence[str] | str = "x1+x2",
-    setting: tuple[str, str, float, float] = ("toy", "moderate", 0.04, 10.0),
+    setting: Setting = ("toy", "moderate", 0.04, 10.0),
     best: float = 1.0,
     phase: Sequence[str] | str = "commit",
     **columns: Sequence[float],
 ) -> list[dict[str, Any]]:
     """One run: the instantaneous regret of each trial; cumulated columns follow from it unless they are given."""
-    n = len(simple)
-    each = [costs] * n if isinstance(costs, float) else list(costs)
-    played = [sets] * n if isinstance(sets, str) else list(sets)
-    phases = [phase] * n if isinstance(phase, str) else list(phase)
     problem, cost_set, variance, budget = setting
-    out = []
-    for t in range(n):
-        row = {
-            "cell": f"{problem}-{cost_set}-{variance}-{policy}-{seed}",
-            "problem": problem,
-            "costs": cost_set,
-            "variance": variance,
-            "policy": policy,
-            "seed": seed,
-            "budget": budget,
-            "trial": t + 1,
-            "control_set": played[t],
-            "phase": phases[t],
-            "cost": each[t],
-            "spent": sum(each[: t + 1]),
-            "y": best - simple[t],
-            "value": best - simple[t],
-            "simple": min(simple[: t + 1]),
-            "quality": sum(simple[: t + 1]),
-            "cost_regret": sum(each[: t + 1]),
-            "cost_varying": sum(c * s for c, s in zip(each[: t + 1], simple[: t + 1], strict=True)),
-            "inference": min(simple[: t + 1]),
-            "recommended": played[t],
-            "dear_input": float("nan"),
-            "hypervolume": float("nan"),
-            "decision_s": 0.01,
-        }
-        out.append(row | {name: values[t] for name, values in columns.items()})
-    return out
+    regret, cost = np.array(simple), np.broadcast_to(np.array(costs, dtype=float), len(simple))
+    values = (
+        *(f"{problem}-{cost_set}-{variance}-{policy}-{seed}", problem, cost_set, variance, policy, seed, budget),
+        *(range(1, len(regret) + 1), sets, phase, cost, cost.cumsum(), best - regret, best - regret),
+        *(np.minimum.accumulate(regret), regret.cumsum(), cost.cumsum(), (cost * regret).cumsum()),
+        *(np.minimum.accumulate(regret), sets, np.nan, np.nan, 0.01),
+    )
+    table = pd.DataFrame({**dict(zip(COLUMNS, values, strict=True)), **columns})
+    return table.to_dict("records")
 
 
 def ending(

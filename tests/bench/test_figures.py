@@ -49,53 +49,51 @@ class References(HTMLParser):
         self.found += [f"{tag} {n}={v}" for n, v in attrs if n in fetching and not (v or "").startswith("#")]
 
 
-def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
-    """Three files, each of its own kind."""
+def test_every_format_is_written_under_the_figures_name(tmp_path):
+    """Three files, each of its own kind; in version control they do not change unless the results do."""
     files = write_figure(some_figure(), tmp_path / "new")
     assert [f.name for f in files] == ["ucb-cvs-fig2.html", "ucb-cvs-fig2.png", "ucb-cvs-fig2.svg"]
     assert files[1].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     assert ET.fromstring(files[2].read_text(encoding="utf-8")).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
     assert files[0].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    for kind in ("png", "svg"):
+        assert drawn(some_figure(), kind)[0] == drawn(some_figure(), kind)[0]
+    assert page_of(some_figure()) == page_of(some_figure())
 
 
-def test_an_unknown_format_is_refused(tmp_path: Path, golden) -> None:
-    """The message names those there are."""
+def test_an_unknown_format_or_layout_is_refused(tmp_path: Path, golden) -> None:
+    """The message names those there are, and offers the nearest."""
     with golden.raises(UsageError):
         write_figure(some_figure(), tmp_path, ["pdf"])
+    with golden.raises(UsageError):
+        figures_of("gitins", frame([rows("a", 0, [0.5])]))
 
 
-def test_the_page_fetches_nothing(page: str) -> None:
-    """Drawing and styles are inside, scripts are not needed; no element refers to anything elsewhere."""
+def test_the_page_fetches_nothing(page, golden):
+    """No scripts, nothing from elsewhere; hovering shows mean ± standard error: 0.4 and 0.2 give 0.3 ± 0.1 over two."""
     references = References()
     references.feed(page)
     assert references.found == []
     assert "<script" not in page
     assert "url(http" not in page
     assert len(page) < 200_000
-
-
-def test_the_page_holds_means_errors_and_seeds(page: str, golden) -> None:
-    """Hovering shows the mean ± standard error and how many seeds: 0.4 and 0.2 give 0.3 ± 0.1 over two."""
     drawing = ET.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])  # noqa: S314
     read = ["".join(title.itertext()) for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
     golden(next(told for told in read if "ETC-50: 0.3" in told))
 
 
-def test_the_same_figure_gives_the_same_bytes() -> None:
-    """Files in version control do not change unless the results do."""
-    for kind in ("png", "svg"):
-        assert drawn(some_figure(), kind)[0] == drawn(some_figure(), kind)[0]
-    assert page_of(some_figure()) == page_of(some_figure())
-
-
-def test_a_policy_has_one_colour_in_every_format(page: str) -> None:
-    """The style's colour stands in the page and in the SVG."""
+def test_a_policy_has_one_colour_in_every_format(page):
+    """The style's colour stands in page and SVG; each has a box, whose rule finds its marks in the drawing."""
     svg = drawn(some_figure(), "svg")[0].decode()
     for policy in ("etc-50", "ucb-psq"):
         colour = style_of(policy).colour
         assert colour.lower() in svg.lower()
         assert f"background:{colour}" in page
         assert colour.lower() in page
+    for i, policy in enumerate(some_figure().policies):
+        assert re.search(f'id="show-{i}" checked><span[^>]*></span>{style_of(policy).name}<', page)
+        assert f'body:has(#show-{i}:not(:checked)) [id^="policy-{i}-"]' in page
+        assert set(re.findall(f'id="policy-{i}-0-0-([a-z]+)"', page)) == {"band", "line", "diamond"}
 
 
 def test_no_two_policies_of_a_paper_look_alike() -> None:
@@ -106,41 +104,36 @@ def test_no_two_policies_of_a_paper_look_alike() -> None:
         assert len(looks) == len(labels), paper
 
 
-def test_every_policy_of_a_page_can_be_hidden(page: str) -> None:
-    """Each has a box in the page's order of policies, and the rule that goes with it finds its marks in the drawing."""
-    for i, policy in enumerate(some_figure().policies):
-        assert re.search(f'id="show-{i}" checked><span[^>]*></span>{style_of(policy).name}<', page)
-        assert f'body:has(#show-{i}:not(:checked)) [id^="policy-{i}-"]' in page
-        assert set(re.findall(f'id="policy-{i}-0-0-([a-z]+)"', page)) == {"band", "line", "diamond"}
-
-
 def test_every_predefined_label_has_a_style_of_its_own() -> None:
-    """A label of the bench has a name in legends, so that its colour does not hang on its letters."""
+    """A label of the bench has a name in legends, and those that are listed look different in one figure.
+
+    Third-party policies keep their look from run to run.
+    """
     assert all(style_of(label).name not in predefined() for label in predefined())
-
-
-def test_no_two_listed_policies_look_alike() -> None:
-    """Policies of different papers are drawn in one figure when they are compared."""
     looks = [(style_of(label).colour, style_of(label).dash) for label in listed()]
     assert len(set(looks)) == len(looks)
-
-
-def test_a_label_nobody_listed_has_a_fixed_style() -> None:
-    """Third-party policies keep their look from run to run."""
     assert style_of("somebody-elses") == style_of("somebody-elses")
     assert style_of("somebody-elses").colour in PALETTE.values()
     assert style_of("somebody-elses").dash != "solid"
 
 
-def test_a_diamond_marks_where_only_the_best_set_is_played() -> None:
-    """Both seeds play x1 once, at a cost of 1, and the best set from then on."""
+def test_a_diamond_marks_where_only_the_best_set_is_played():
+    """Both seeds play x1 once, at a cost of 1; bands and lines are cut at a positive floor, not lost."""
     panel = some_figure().rows[0][0]
     assert [line.diamond[0] for line in panel.lines if line.diamond] == [1.0, 1.0]
     assert some_figure().has_diamonds
+    runs = trials_of(frame([rows("a", s, [0.5, 0.0]) for s in (0, 1)]))
+    line = Curve.of("a", curve_of(runs, "simple"), 2, "standard error")
+    panel = Panel("", "", "", (line,), log_y=True)
+    assert 0 < panel.floor() <= 0.5
+    (axes,) = drawn(Figure("f", "t", "c", ((panel,),)), "svg")[1].axes
+    shown = np.asarray(axes.lines[0].get_ydata())
+    assert shown.min() == panel.floor()
+    assert shown.max() == 0.5
 
 
-def test_c_figure_2_has_a_row_per_objective_and_a_column_per_costs_and_variance() -> None:
-    """Rows and columns in the paper's order; what was not run stays blank."""
+def test_c_figures_are_laid_out_as_in_the_paper():
+    """In the paper's order, what was not run stays blank; figure 3 has all policies of those settings only."""
     settings = [
         ("airfoil", "cheap-known", 0.02, 50.0),
         ("gp-sample3", "expensive-known", 0.02, 50.0),
@@ -152,10 +145,6 @@ def test_c_figure_2_has_a_row_per_objective_and_a_column_per_costs_and_variance(
     assert [[p.title for p in row] for row in figure.rows] == wanted
     assert [[len(p.lines) for p in row] for row in figure.rows] == [[0, 1, 1], [1, 0, 0]]
     assert all(p.log_y for row in figure.rows for p in row)
-
-
-def test_c_figure_3_is_drawn_where_policies_per_unit_cost_were_run() -> None:
-    """Figure 2 leaves them out, figure 3 has all policies of those settings only."""
     setting = ("gp-sample3", "moderate-known", 0.04, 50.0)
     other = ("hartmann3", "moderate-known", 0.04, 50.0)
     plain = [rows("etc-50", 0, [0.5], setting=s) for s in (setting, other)]
@@ -166,8 +155,8 @@ def test_c_figure_3_is_drawn_where_policies_per_unit_cost_were_run() -> None:
     assert len(third.rows) == 1
 
 
-def test_p_figures_show_medians_and_quartiles() -> None:
-    """As captioned in the paper: 1, 2, 6 have median 2 and quartiles 1.5 and 4."""
+def test_p_figures_show_quartiles_and_m_figures_go_by_trial():
+    """1, 2, 6 have median 2 and quartiles 1.5 and 4; cumulated dear input and hypervolume against t."""
     setting = ("ackley16", "varying", 0.0, 10.0)
     table = frame([rows("pbgi", s, [v], setting=setting, best=7.0) for s, v in enumerate((1.0, 2.0, 6.0))])
     figures = figures_of("gittins", table)
@@ -175,10 +164,6 @@ def test_p_figures_show_medians_and_quartiles() -> None:
     assert (line.y[-1], line.low[-1], line.high[-1], line.mean[-1]) == (2.0, 1.5, 4.0, 3.0)
     assert [f.name for f in figures] == ["gittins-fig5", "gittins-fig16"]
     assert function_and_d("rosenbrock16") == ("rosenbrock", 16)
-
-
-def test_m_figures_go_by_trial() -> None:
-    """Cumulated dear input and hypervolume against t."""
     table = frame([rows("ca-mobo", 0, [0.5, 0.5], dear_input=[0.1, 0.3], hypervolume=[0.4, 0.6])])
     (figure,) = figures_of("ca-mobo", table)
     dear, volume = figure.rows[0]
@@ -192,21 +177,3 @@ def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
     """Whatever a directory holds, each layout yields figures that can be drawn."""
     for figure in figures_of(paper, frame([rows("etc-ada", 0, [0.5, 0.2])])):
         assert drawn(figure, "svg")[0]
-
-
-def test_an_unknown_layout_is_refused(golden) -> None:
-    """The nearest name is offered."""
-    with golden.raises(UsageError):
-        figures_of("gitins", frame([rows("a", 0, [0.5])]))
-
-
-def test_a_regret_of_zero_stays_on_a_logarithmic_axis() -> None:
-    """Bands and lines are cut at a positive floor, not lost."""
-    runs = trials_of(frame([rows("a", s, [0.5, 0.0]) for s in (0, 1)]))
-    line = Curve.of("a", curve_of(runs, "simple"), 2, "standard error")
-    panel = Panel("", "", "", (line,), log_y=True)
-    assert 0 < panel.floor() <= 0.5
-    (axes,) = drawn(Figure("f", "t", "c", ((panel,),)), "svg")[1].axes
-    shown = np.asarray(axes.lines[0].get_ydata())
-    assert shown.min() == panel.floor()
-    assert shown.max() == 0.5

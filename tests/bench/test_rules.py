@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl import Proposal, TruncatedNormal, UsageError
 from rigctl.bench.asking.grid import block_of
 from rigctl.bench.asking.options import policy_spec
 from rigctl.bench.problems.functions import hartmann3
@@ -14,10 +15,7 @@ from rigctl.bench.problems.truth import ProblemTruth
 from rigctl.bench.running.simulate import rule_after, run_cell, simulate
 from rigctl.core.asking import Decided, Played
 from rigctl.core.experiment.history import History, Look, Observation
-from rigctl.core.experiment.marginals.families import TruncatedNormal
-from rigctl.core.experiment.policy import Proposal
 from rigctl.core.experiment.space import Settings
-from rigctl.errors import UsageError
 from tests.bench.players import InTurn, quick_cell
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)

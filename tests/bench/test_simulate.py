@@ -6,6 +6,7 @@ from math import isnan
 import numpy as np
 import pytest
 
+from rigctl import Learned, ModelOptions, PolicyError, TruncatedNormal, Uniform, UsageError
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.full_control import full_control
 from rigctl.bench.problems.problem import CHECKPOINTS, control_set_problem, zdt3
@@ -21,11 +22,7 @@ from rigctl.bench.running.simulate import (
     simulate,
     true_values,
 )
-from rigctl.core.experiment.marginals.families import TruncatedNormal, Uniform
-from rigctl.core.experiment.natural import Learned
-from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.multi_objective.trade_off import hypervolume
-from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import QUICK, InTurn, quick_cell
 
 
@@ -40,7 +37,7 @@ def play(bench, policy, budget=1.0, seed=3):
 
 @pytest.mark.slow
 def test_a_cell_gives_the_promised_table():
-    """One row per charged trial, every column of the contract, the cell's key in each."""
+    """A row per charged trial, every column, the cell's key; inference regret where the budget's steps are."""
     rows = run_cell(quick_cell(budget=1.0))
     assert list(rows[0]) == [
         *("cell", "problem", "costs", "variance", "policy", "seed", "budget", "code"),
@@ -55,6 +52,12 @@ def test_a_cell_gives_the_promised_table():
     assert np.cumsum([r["cost"] for r in rows]) == pytest.approx(np.array([r["spent"] for r in rows]))
     assert all(r["decision_s"] > 0 for r in rows)
     assert isnan(rows[0]["hypervolume"])
+    asked = [r for r in rows if not isnan(r["inference"])]
+    assert 1 <= len(asked) <= CHECKPOINTS
+    assert all(r["inference"] >= -1e-9 and r["recommended"].startswith("x") for r in asked)
+    assert all(r["recommended"] == "" for r in rows if isnan(r["inference"]))
+    within = [r for r in rows if r["spent"] <= 1.0]
+    assert not isnan(within[-1]["inference"])
 
 
 @pytest.mark.slow
@@ -66,21 +69,14 @@ def test_the_same_cell_gives_the_same_table():
 
 
 @pytest.mark.slow
-def test_exact_money_buys_the_last_trial():
-    """Ten trials of 0.1 fit a budget of 1, which they do not in binary floating point."""
-    bench = control_set_problem("hartmann3", "moderate-exact", 0.04, 0)
-    campaign = play(bench, InTurn(only=0))
-    assert len(campaign.decisions) == 10
-    assert campaign.history.spent == 1_000_000
-
-
-@pytest.mark.slow
 def test_policies_on_one_seed_meet_the_same_chance(hartmann):
     """Initial points, uncontrolled values, noise and cost deviates do not depend on what a policy does."""
     one, other = play(hartmann, InTurn(only=0)), play(hartmann, InTurn(at=0.1, only=1))
     n = min(len(one.decisions), len(other.decisions))
-    assert one.history.observations[:5] == other.history.observations[:5]
-    assert [o.control_set for o in one.history.observations[:6]] == [-1] * 5 + [0]
+    initial = one.history.observations[:5]
+    assert initial == other.history.observations[:5]
+    assert len({o.x for o in initial}) == 5
+    assert {(o.trial, o.control_set, o.cost) for o in initial} == {(0, -1, 0)}  # free, and of no control set
     for a, b in zip(one.history.observations[5 : 5 + n], other.history.observations[5 : 5 + n], strict=True):
         assert a.x[2] == b.x[2]  # controlled by neither
         assert (a.x[0], b.x[1]) == (0.5, 0.1)
@@ -89,13 +85,6 @@ def test_policies_on_one_seed_meet_the_same_chance(hartmann):
         [o.y - hartmann.objective(np.array([o.x]))[0] for o in c.history.observations[5 : 5 + n]] for c in (one, other)
     ]
     assert noise[0] == pytest.approx(noise[1], abs=1e-12)
-
-
-def test_initial_points_are_free_and_no_plays(hartmann):
-    """Five, uniform over the cube, uncharged, and not of any control set."""
-    initial = play(hartmann, InTurn()).history.observations[:5]
-    assert {(o.trial, o.control_set, o.cost) for o in initial} == {(0, -1, 0)}
-    assert len({o.x for o in initial}) == 5
 
 
 def test_marginals_may_be_learned_here_too(hartmann):
@@ -123,21 +112,23 @@ def test_marginals_may_be_learned_here_too(hartmann):
     assert recommended_after(campaign, len(campaign.decisions) - 1)[0] in range(7)
 
 
-def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
-    """By its stopping rule, or because nothing fits; its reason is kept, and the state went through JSON."""
+def test_a_policy_that_has_finished_ends_the_campaign(hartmann, golden):
+    """Its reason is kept, its state went through JSON; what a rig would refuse, and wrong options, are errors."""
     campaign = play(hartmann, InTurn(stop_after=3), budget=50.0)
     assert (len(campaign.decisions), campaign.finished) == (3, "enough")
     assert campaign.decisions[-1].state == {"played": [0, 1, 2], "third": 1 / 3}
-
-
-def test_a_setting_outside_the_cube_is_an_error(hartmann, golden):
-    """The bench plays nothing that a rig would refuse."""
     with golden.raises(PolicyError):
         play(hartmann, InTurn(at=1.5))
+    wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
+    with golden.raises(UsageError):
+        run_cell(quick_cell(policy=wrong))
 
 
 def test_regrets_by_hand(hartmann):
-    """Simple is the least gap so far; quality, cost and cost-varying add up what section 1 says."""
+    """Simple is the least gap so far; quality, cost and cost-varying add up what section 1 says.
+
+    Simple regret begins with what is known: a trial only counts once it surpasses that; others are of trials alone.
+    """
     truth = hartmann.truth
     best = max(b.value for b in truth.best)
     value, costs = np.array([best - 2.0, best - 0.5, best - 1.0]), np.array([0.1, 1.0, 0.2])
@@ -147,43 +138,28 @@ def test_regrets_by_hand(hartmann):
     assert found["quality"] == pytest.approx(np.cumsum([2.0 - share, 0.5 - share, 1.0 - share]))
     assert found["cost_regret"] == pytest.approx(np.array([0.0, 0.8, 0.8]))
     assert found["cost_varying"] == pytest.approx(np.cumsum([0.2, 0.5, 0.2]))
-
-
-def test_good_enough_is_cheaper_than_best(hartmann):
-    """{2,3} at 0.2 is within 10 % of full control at 1, and nothing cheaper is; at 1 % only full control is."""
-    assert good_cost(hartmann, hartmann.truth) == 0.2
-    assert good_cost(hartmann, hartmann.truth, tolerance=0.01) == 1.0
+    later = regrets(truth, value, costs, 0.2, known=best - 0.8)
+    assert later["simple"] == pytest.approx(np.array([0.8, 0.5, 0.5]))
+    assert [later[n].tolist() == found[n].tolist() for n in ("quality", "cost_regret", "cost_varying")] == [True] * 3
 
 
 def test_values_are_those_of_the_played_settings(hartmann):
-    """F of every play, in the order of plays."""
+    """F of every play; {2,3} at 0.2 is within 10 % of full control at 1, at 1 % only full control is."""
     campaign = play(hartmann, InTurn(at=0.3))
     values = true_values(hartmann.truth, campaign.decisions, 7)
     for value, p in zip(values, campaign.decisions, strict=True):
         assert value == hartmann.truth.value(p.proposal.control_set, np.array([p.proposal.setting]))[0]
+    assert good_cost(hartmann, hartmann.truth) == 0.2
+    assert good_cost(hartmann, hartmann.truth, tolerance=0.01) == 1.0
 
 
-def test_checkpoints_are_the_last_rows_within_each_step():
-    """Exact at the edge: a row that spent a step's limit to the micro belongs to it."""
-    spent = np.array([100, 250, 251, 499, 500, 1000], dtype=np.int64) * 1000
-    rows = checkpoint_rows(spent, 1_000_000)
-    assert CHECKPOINTS == 20
-    assert {1, 4, 5} <= set(rows)  # 25, 50 and 100 %
-    assert rows == [0, 1, 2, 4, 5]  # 499 is no step's last row: 500 still fits the same
-    assert checkpoint_rows(np.array([600_000]), 1_000_000) == [0]
-    assert checkpoint_rows(np.array([1_100_000]), 1_000_000) == []
-
-
-@pytest.mark.slow
-def test_inference_regret_is_of_what_would_be_recommended():
-    """Computed where the budget's steps are, with the set's name; never negative beyond rounding."""
-    rows = run_cell(quick_cell(budget=1.0))
-    asked = [r for r in rows if not isnan(r["inference"])]
-    assert 1 <= len(asked) <= CHECKPOINTS
-    assert all(r["inference"] >= -1e-9 and r["recommended"].startswith("x") for r in asked)
-    assert all(r["recommended"] == "" for r in rows if isnan(r["inference"]))
-    within = [r for r in rows if r["spent"] <= 1.0]
-    assert not isnan(within[-1]["inference"])
+@pytest.mark.parametrize(
+    ("spent", "rows"),
+    [([100_000, 250_000, 251_000, 499_000, 500_000, 1_000_000], [0, 1, 2, 4, 5]), ([600_000], [0]), ([1_100_000], [])],
+)
+def test_checkpoints_are_the_last_rows_within_each_step(spent, rows):
+    """Exact at the edge: 499 is no step's last row, as 500 still fits the same; an overspent row is none."""
+    assert checkpoint_rows(np.array(spent, dtype=np.int64), 1_000_000) == rows
 
 
 def test_several_outcomes_go_through_the_same_table():
@@ -224,20 +200,3 @@ def test_what_is_known_beforehand_counts_under_full_control_only(hartmann):
     assert table["simple"] == pytest.approx([-known, -known])
     assert table["value"] == [corner, corner]
     assert table["cost_varying"] == pytest.approx([-corner, -2 * corner])
-
-
-def test_simple_regret_begins_with_what_is_known(hartmann):
-    """A trial only counts once it surpasses that; other regrets are of trials alone."""
-    most = max(b.value for b in hartmann.truth.best)
-    value, costs = most - np.array([2.0, 0.5, 1.0]), np.ones(3)
-    plain, later = (regrets(hartmann.truth, value, costs, 0.2, known=known) for known in (-np.inf, most - 0.8))
-    assert later["simple"] == pytest.approx(np.array([0.8, 0.5, 0.5]))
-    for name in ("quality", "cost_regret", "cost_varying"):
-        assert later[name].tolist() == plain[name].tolist()
-
-
-def test_an_option_of_the_wrong_kind_is_refused(golden):
-    """By name of label, policy and option."""
-    wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
-    with golden.raises(UsageError):
-        run_cell(quick_cell(policy=wrong))

@@ -122,7 +122,7 @@ def test_both_forms_may_share_a_directory(tmp_path):
 
 
 def test_a_half_written_table_never_counts(tmp_path, golden):
-    """Killed before the rename, the draft is neither finished nor read, and the next attempt succeeds."""
+    """Killed before the rename, the draft is neither finished nor read; a success clears an earlier traceback."""
     store = Store(tmp_path)
     (tmp_path / "cells" / ".a-cell.parquet.4242").write_bytes(b"PAR1 and then the power went")
     assert store.finished() == frozenset()
@@ -130,18 +130,18 @@ def test_a_half_written_table_never_counts(tmp_path, golden):
         load(tmp_path)
     store.write("a-cell", run_cell(quick_cell()))
     assert store.finished() == {"a-cell"}
+    path = store.write_failure("a-cell", "Traceback: a bug")
+    assert path.read_text() == "Traceback: a bug"
+    store.write("a-cell", run_cell(quick_cell()))
+    assert not path.exists()
 
 
 def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path):
-    """What cannot be encoded is not there afterwards."""
+    """What cannot be encoded is not there afterwards; an empty table of a policy that found nothing worth it is."""
     store = Store(tmp_path, "parquet")
     with pytest.raises(Exception, match=r"(?i)mixed|convert|complex"):
         store.write("odd", [{"cell": "odd", "y": complex(1, 2)}, {"cell": "odd", "y": "text"}])
     assert store.finished() == frozenset()
-
-
-def test_a_cell_without_trials_is_finished_too(tmp_path):
-    """A policy that finds nothing worth its cost leaves an empty table, which is not run again."""
     store = Store(tmp_path)
     store.write("empty", [])
     store.write("full", [{"cell": "full", "simple": nan, "recommended": ""}])
@@ -149,25 +149,15 @@ def test_a_cell_without_trials_is_finished_too(tmp_path):
     assert list(load(tmp_path)["cell"]) == ["full"]
 
 
-def test_a_success_clears_the_failure(tmp_path):
-    """The traceback of an earlier attempt goes when the cell finishes."""
-    store = Store(tmp_path)
-    path = store.write_failure("a-cell", "Traceback: a bug")
-    assert path.read_text() == "Traceback: a bug"
-    store.write("a-cell", run_cell(quick_cell()))
-    assert not path.exists()
-
-
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 def test_cells_made_by_other_code_are_known(form, tmp_path):
     """By what stands in their tables; one from before that was written counts as made by other code."""
     store, rows = Store(tmp_path, form), run_cell(quick_cell())
-    store.write("same", rows)
-    store.write("other", [{**row, "code": "00000000"} for row in rows])
-    store.write("old", [{k: v for k, v in row.items() if k != "code"} for row in rows])
-    store.write("empty", [])
-    everything = ["same", "other", "old", "empty"]
-    assert store.of_other_code(everything, code_version()) == {"other", "old"}
+    older = [{k: v for k, v in row.items() if k != "code"} for row in rows]
+    cells = {"same": rows, "other": [{**row, "code": "00000000"} for row in rows], "old": older, "empty": []}
+    for name, table in cells.items():
+        store.write(name, table)
+    assert store.of_other_code(list(cells), code_version()) == {"other", "old"}
     assert store.of_other_code(["same"], code_version()) == frozenset()
 
 
@@ -181,14 +171,8 @@ def test_what_was_asked_is_kept(tmp_path):
     assert asked[0]["seeds"] == list(range(10))
 
 
-def test_a_missing_extra_names_the_command(golden):
-    """What to install, by extra."""
-    with golden.raises(UsageError):
-        need("no_such_library", "dask")
-
-
 def test_damaged_files_are_named(tmp_path, golden):
-    """A table, and the record of what was asked: each says what to do."""
+    """A table, and the record of what was asked: each says what to do; so does an extra that is missing."""
     store = Store(tmp_path)
     (tmp_path / "cells" / "a-cell.parquet").write_bytes(b"PAR1 no more")
     with golden.raises(UsageError):
@@ -196,6 +180,8 @@ def test_damaged_files_are_named(tmp_path, golden):
     (tmp_path / "grid.json").write_text("{")
     with golden.raises(UsageError):
         store.write_grid(Grid((Block(("hartmann3",), (PolicySpec("a", "a"),), 1.0),)))
+    with golden.raises(UsageError):
+        need("no_such_library", "dask")
 
 
 @pytest.mark.slow
