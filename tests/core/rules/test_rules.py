@@ -184,7 +184,7 @@ def test_of_what_was_not_read_the_usual_is_expected():
     problem, read = problem_of(), (0.1, 0.5, 0.9)
     history = history_of(problem)
     missing, worthless, all_read = (
-        recommend(replace(problem, persistence=kept), history, trial_rng(0, 1), 0.0, now=now, rule=False).now
+        recommend(replace(problem, persistence=kept), history, trial_rng(0, 1), 0.0, now=now).now
         for kept, now in (((1.0,) * 3, (0.1, None, 0.9)), ((1.0, 0.0, 1.0), read), ((1.0,) * 3, read))
     )
     assert missing == worthless != all_read
