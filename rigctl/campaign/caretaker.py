@@ -102,8 +102,8 @@ class Caretaker(CampaignPart):
     """When it has looked last, wall time."""
     _why: tuple[str, ...] = ()
     """Why they cannot be played, each reason once."""
-    _useless: Mapping[int, str] | None = None
-    """With these barred the policy has found nothing to play."""
+    _useless: frozenset[int] | None = None
+    """With these barred, for whatever reason, the policy has found nothing to play."""
     _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
@@ -174,14 +174,14 @@ class Caretaker(CampaignPart):
     def nothing_left(self) -> str:
         """Return why no control set can be played, or none that the policy would choose; empty if one can."""
         sets = self.spec.problem.space.control_sets
-        if len(self.barred) < len(sets) and self.barred != self._useless:
+        if len(self.barred) < len(sets) and frozenset(self.barred) != self._useless:
             return ""
         why = "; ".join(self._why)
         return why if len(self.barred) == len(sets) else f"nothing worth a trial can be played: {why}"
 
     def nothing_useful(self) -> None:
         """Note that the policy proposes nothing as long as these control sets are barred."""
-        self._useless = self.barred
+        self._useless = frozenset(self.barred)
 
     async def _take_in(self, *, first: bool) -> None:
         rig, sets = self.spec.rig, self.spec.problem.space.control_sets

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from rigctl.campaign import carry, instruments
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carry import TrialRun
 from rigctl.campaign.instruments import DeviceState, needed, objections, said_of, to_json, unavailable
 from rigctl.campaign.journal.rows import MeasurementRow, UpkeepRow
@@ -304,3 +305,15 @@ async def test_a_campaign_waits_for_instruments_only_if_its_policy_would_use_the
     )
     assert await TrialRun.waits_for_instruments(trials, None) is waits
     assert noted == [True] * waits
+
+
+def test_a_reason_in_other_words_is_no_reason_to_ask_a_policy_again():
+    """How long ago a probe was calibrated changes every minute; what cannot be played because of it does not."""
+    care = object.__new__(Caretaker)
+    care.spec = SimpleNamespace(problem=SimpleNamespace(space=SimpleNamespace(control_sets=SETS)))
+    care.barred, care._why = {0: "calibrated 15 min ago"}, ("calibrated 15 min ago",)
+    care.nothing_useful()
+    care.barred = {0: "calibrated 16 min ago"}
+    assert care.nothing_left() != ""
+    care.barred = {1: "calibrated 16 min ago"}
+    assert care.nothing_left() == ""
