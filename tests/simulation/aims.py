@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MBAP = 7
 WRITES = (5, 6, 15, 16)
+READS = 4
+PUMPS = ("stuck", "dry", "weak", "weak", "unpowered", "deaf", "deaf")
+"""What may be wrong with a pump from a dose on."""
 QUESTIONS = (b"R\r", b"RT,", b"MEAS")
 Strikes = Callable[[bytes], bool]
 """Tells whether this is what it has waited for."""
@@ -55,9 +58,14 @@ class Aims:
         self._outcome = bus_of.get(rig.outcomes[0].sensor or "", "")
 
     def any(self) -> None:
-        kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
-        kinds += [self.at_dose] * 3 + [self.at_pump, self.browns_out] if self._pumps else []
+        kinds = [self.at_command, self.at_question, self.soon_after, self.at_window, self.freezes]
+        kinds += [self.at_dose, self.presses, self.browns_out] * 2 + [self.at_pump] * 4 if self._pumps else []
         self._means.draw.choice(kinds)()
+
+    @property
+    def awaits_dose(self) -> bool:
+        """Tell whether something waits for a dose."""
+        return any(moment is doses for _, moment, _ in self._waiting)
 
     def forget(self) -> None:
         self._waiting.clear()
@@ -101,14 +109,18 @@ class Aims:
         self._waiting.append((bus, doses, lambda: means.kernel.after(late_s, strike)))
 
     def at_pump(self) -> None:
-        """A pump that doses does not stop, or has nothing left to give: it trips the rig, now or after some doses."""
+        """A pump that doses does not stop, refuses, gives nothing, or says nothing for long."""
         if not self._pumps:
             return
         means = self._means
         bus, _ = means.draw.choice(self._pumps)
-        kind, lasts_s = means.draw.choice(("stuck", "stuck", "dry", "weak")), 10.0 ** means.draw.uniform(1.5, 3.2)
+        kind, lasts_s = means.draw.choice(PUMPS), 10.0 ** means.draw.uniform(1.5, 3.2)
 
         def strike() -> None:
+            if kind == "deaf":
+                means._ask(fault="drop_reply", bus=bus, count=-1)
+                means._lasts(means.plant.assembly.wire_faults[bus].clear, min(lasts_s, 150.0))
+                return
             means._ask(fault="pump", bus=bus, **{kind: True})
             means._lasts(lambda: means.plant.ask(fault="pump", bus=bus, **{kind: False}), lasts_s)
 
@@ -121,6 +133,8 @@ class Aims:
         means = self._means
         bus, _ = means.draw.choice(self._pumps)
         late_s, silent = means.draw.uniform(0.0, 12.0), means.draw.random() < 0.7
+        if means.draw.random() < 0.5:  # then its total begins at nothing, and says nothing of another restart
+            means._ask(fault="pump_reset", bus=bus)
 
         def restart() -> None:
             if silent:
@@ -129,6 +143,31 @@ class Aims:
             means._dirty(30.0)
 
         self._waiting.append((bus, doses, lambda: means.kernel.after(late_s, restart)))
+
+    def presses(self) -> None:
+        """Somebody is at a pump's button, or at its supply, as its probe is read: the next thing may be a dose."""
+        means = self._means
+        bus, probe = means.draw.choice(self._pumps)
+        passing, kind = iter([False] * means.draw.randrange(8)), means.draw.choice(("button", "pump_reset"))
+        line = means.plant.buses(means.controller.spec.rig)[probe]
+        moment = asks if line != PLC else lambda data: len(data) > MBAP and data[MBAP] == READS
+
+        def strike() -> None:
+            means.hand_at_s = means.kernel.now_s
+            means._ask(
+                fault=kind, bus=bus, **({"ml": round(means.draw.uniform(2.0, 30.0), 2)} if kind == "button" else {})
+            )
+            means._dirty(30.0)
+
+        self._waiting.append((line, lambda data: moment(data) and next(passing, True), strike))
+
+    def freezes(self) -> None:
+        """A sensor says the same for as long as some trials take."""
+        means = self._means
+        name = means.draw.choice(sorted(means.plant.assembly.sensors))
+        means._ask(fault="sensor", name=name, mode="frozen", offset=0.0)
+        undo = lambda: means.plant.ask(fault="sensor", name=name, mode="ok")  # noqa: E731
+        means._lasts(undo, 10.0 ** means.draw.uniform(1.8, 2.7))
 
     def soon_after(self) -> None:
         """Anything at all goes wrong soon after a dose or a command: then the rig is at work."""

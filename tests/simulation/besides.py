@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 HEED_S: Final = 15.0
 """Wall seconds within which what is driven outside its hours is off, on buses without trouble."""
+AWAY_S: Final = 5.0
+"""What was out of service for so long when a trial began is not needed by it."""
+BACK_S: Final = 20.0
+"""Whoever puts an instrument back in service tries again after so long."""
 BEGINS_S: Final = 30.0
 """A trial that may begin now has begun within this."""
 DECIDES_S: Final = 120.0
@@ -56,17 +60,35 @@ class Besides:
         self._bottles = {n: c.inventory.volume_ml for n, c in self._rig.care.items() if c.inventory is not None}
         self.met: Counter[str] = Counter()
         mischief = witness.mischief
-        if self._bottles:
-            mischief._kinds = {**mischief._kinds, "tending": (4, self._tend)}
+        self._begun_s: dict[int, float] = {}
+        """By trial: true time of its first step."""
+        self.out_s: dict[str, float] = {}
+        """By device that a person has taken out of service: when that was done, true time."""
+        mischief._kinds = {**mischief._kinds, "tending": (4 if self._bottles else 1, self._tend)}
 
     def heard(self, event: CampaignEvent) -> None:
         if isinstance(event, CampaignStarted):
             self._clocks, self._since_s = self._witness.mischief.done["clock set"], self._witness.kernel.now_s
-        elif isinstance(event, TrialStep) and event.state in ("LOOKING", "ARMED") and self._rig.allowed is not None:
+        elif isinstance(event, TrialStep) and event.state in ("LOOKING", "ARMED"):
+            self._in_service(event)
+        if isinstance(event, TrialStep) and event.state in ("LOOKING", "ARMED") and self._rig.allowed is not None:
             begun_s = (0.0, BEGINS_S) if self._trouble.quiet_all else (0.0, BEGINS_S, 2 * BEGINS_S, 4 * BEGINS_S)
             self.met["trial within hours"] += 1
             if self._knows_time and not any(_open(OPEN_MIN, self._civil_s - ago_s) for ago_s in begun_s):
                 self._witness.fail(f"trial {event.trial}: {event.state} in minute {_minute(self._civil_s):.1f}")
+
+    def _in_service(self, event: TrialStep) -> None:
+        """No trial begins that needs what a person has taken out of service before."""
+        begun_s = self._begun_s.setdefault(event.trial, self._witness.kernel.now_s)
+        out = {device for device, at_s in self.out_s.items() if at_s < begun_s - AWAY_S}
+        if event.state != "ARMED" or not out:
+            return
+        chosen = self._witness.promises.truths.decided("trial = ?", event.trial)
+        needed = {a for v in self._rig.variables if v.name in chosen for a in (*v.actuators, *self._rig.pumps_of(v))}
+        needed |= {step.actuator for step in self._rig.timing.prepare} | {o.sensor for o in self._rig.outcomes}
+        self.met["trial beside what is out of service"] += 1
+        if away := sorted(name for name in needed & out if name):
+            self._witness.fail(f"trial {event.trial}: needs {', '.join(away)}, which is out of service")
 
     def glance(self, running: Running) -> None:
         if running.life.dead:
@@ -147,11 +169,26 @@ class Besides:
     def _tend(self) -> None:
         """Somebody sees to the instruments, and says so."""
         mischief, draw = self._witness.mischief, self._witness.mischief.draw
-        kind = draw.choices(("refilled", "out-of-service", "in-service", "replaced", "calibrated"), (6, 1, 2, 1, 1))[0]
-        device = draw.choice(sorted(self._bottles))
+        weights = (6, 2, 2, 1, 1) if self._bottles else (0, 4, 1, 1, 1)
+        kind = draw.choices(("refilled", "out-of-service", "in-service", "replaced", "calibrated"), weights)[0]
+        device = draw.choice(sorted(self._bottles if kind == "refilled" else self._rig.devices))
         given = {"refilled": {"volume_ml": draw.choice((None, 60.0))}, "replaced": {"part": "tubing"}}.get(kind, {})
         mischief._tell(kind, device=device)
-        mischief.ask(mischief.running, kind, device=device, **given)
+        kernel = self._witness.kernel
+        if kind == "in-service":
+            self.back(device)
+        elif kind == "out-of-service":
+            mischief.ask(mischief.running, kind, lambda _: self.out_s.setdefault(device, kernel.now_s), device=device)
+            kernel.after(10.0 ** draw.uniform(0.7, 2.3), lambda: self.back(device))
+        else:
+            mischief.ask(mischief.running, kind, device=device, **given)
+
+    def back(self, device: str, again_s: float = BACK_S) -> None:
+        """Put a device back in service, unless it is; where nobody was there to hear it, once somebody is."""
+        mischief, heard = self._witness.mischief, self._witness.mischief.running.loop is not None
+        if self.out_s.pop(device, None) is not None or not heard:
+            self._witness.kernel.after(again_s, lambda: self.back(device, 2 * again_s))
+        mischief.ask(mischief.running, "in-service", device=device)
 
     @property
     def _civil_s(self) -> float:

@@ -27,7 +27,7 @@ FAULTS: Final = (
     "step", "pump", "files", "journal", "watch very late", "cost not watched", "ratio lost",
 )  # fmt: skip
 """Kinds of alarms that only something broken gives."""
-MAY_FAIL: Final = frozenset({"interlocks", "caps", "calendar", "heartbeat"})
+MAY_FAIL: Final = frozenset({"interlocks", "caps", "calendar", "heartbeat", "titres"})
 """What a rig may have by which a trial fails though nothing is broken."""
 
 

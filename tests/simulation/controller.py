@@ -39,10 +39,10 @@ Point = Callable[[str], None]
 """Told of every instant at which an end would make a difference; does not return if it is the end."""
 
 
-def specified(loaded: LoadedConfig, *, cheap: bool) -> CampaignSpec:
+def specified(loaded: LoadedConfig, *, cheap: bool, choosy: bool = False) -> CampaignSpec:
     """Return the campaign, with a policy that costs nothing if asked."""
     spec = campaign_spec(loaded)
-    return replace(spec, policy=Wander(), policy_name="wander", policy_options={}) if cheap else spec
+    return replace(spec, policy=Wander(choosy), policy_name="wander", policy_options={}) if cheap else spec
 
 
 class SimulatedSignals(Signals):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rigctl.campaign.events import CampaignEvent, TrialLooked, TrialStep
@@ -31,6 +32,8 @@ class Course:
         """By actuator: for how long it was on, in this trial."""
         self._dosed_s: dict[str, float] = {}
         """By pump: when its last dose of this trial has left."""
+        self._doses: list[str] = []
+        """The pumps of this trial's doses, in their order."""
         self._begun_s = self._running_s = 0.0
         self.met: Counter[str] = Counter()
 
@@ -53,6 +56,7 @@ class Course:
         dosing, now_s = self._rig.dosing.get(pump), self._witness.kernel.now_s
         if dosing is not None:
             self.met["dose in its time"] += 1
+            self._is_enough(pump, dosing.max_doses)
             self._since(self._dosed_s.get(pump), dosing.mix_s, f"{pump}: doses again")
             if dosing.treatment is not None:
                 self._since(self._on_s.get(dosing.treatment, now_s), dosing.treat_s or 0.0, f"{pump}: doses, treated")
@@ -68,6 +72,7 @@ class Course:
                 self._was_on_s.clear()
                 self._begun_s = now_s
             self._dosed_s.clear()
+            self._doses.clear()
         elif isinstance(event, TrialStep) and event.state == "RUNNING":
             self._running_s = now_s
             if timing.look is None:
@@ -82,6 +87,21 @@ class Course:
             if self._trouble.quiet_all and now_s - self._running_s > takes_s + LATE_S:
                 self._witness.fail(f"trial {event.trial}: measured after {now_s - self._running_s:.1f} s")
 
+    def _is_enough(self, pump: str, most: int) -> None:
+        """A pump has so many doses in a trial; of two for one variable, the other takes back once what one gave."""
+        self._doses.append(pump)
+        if self._doses.count(pump) > most:
+            self._witness.fail(
+                f"{pump}: doses for the {self._doses.count(pump)}th time in this trial, {most} are allowed"
+            )
+        rivals = next((v.actuators for v in self._rig.variables if pump in v.actuators), ())
+        turns = sum(a != b for a, b in pairwise(p for p in self._doses if p in rivals))
+        self.met["pumps against each other"] += turns
+        if turns > 1:
+            self._witness.fail(
+                f"{pump}: doses, and {' and '.join(rivals)} have taken turns {turns} times in this trial"
+            )
+
     def _is_prepared(self, trial: int) -> None:
         for step in self._rig.timing.prepare:
             self.met["step of preparation"] += 1
@@ -94,4 +114,5 @@ class Course:
 
     def ends(self) -> None:
         self._dosed_s.clear()
+        self._doses.clear()
         self._was_on_s.clear()

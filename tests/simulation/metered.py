@@ -13,6 +13,7 @@ from unittest.mock import patch
 from rigctl.campaign.events import CampaignEvent, TrialEnded, TrialStep
 from rigctl.rig.protocols import Reading
 from rigctl.rig.rig import Rig
+from rigctl.rig.values import Alarm
 from sim_rig.plants.lathe import LOAD_S
 from sim_rig.plants.pump import Dispense
 from tests.simulation.books import Violation, counted
@@ -38,6 +39,8 @@ CLEAN_S: Final = 5.0
 """So long after the last trouble with a pump no more is booked than it has counted, either."""
 FAR: Final = 21.0
 """No trial is charged for so many times what it has used: power says what a counter cannot have counted."""
+DEAR_SHARE: Final = 0.1
+"""Of what a trial may cost: so much may come between two looks at its meters."""
 NEVER_S: Final = -1e9
 
 
@@ -65,6 +68,8 @@ class Metered:
         self._time = next((m for m in self._rig.meters if m.kind == "time"), None)
         self._dearest = self._price_per_kwh()
         self._alive = ""
+        self._too_dear: set[int] = set()
+        """Trials that were broken off for their cost."""
         mischief = witness.mischief
         if random.Random(f"{seed} spared").random() < SPARED:
             mischief._kinds = {name: kind for name, kind in mischief._kinds.items() if name not in ("meter", "words")}
@@ -106,7 +111,9 @@ class Metered:
 
     def heard(self, running: Running, event: CampaignEvent) -> None:
         """Follow what it tells: what a trial is charged for is what it has used."""
-        if isinstance(event, TrialStep):
+        if isinstance(event, Alarm) and event.kind == "too dear":
+            self._too_dear |= self._began.keys() and {max(self._began)}
+        elif isinstance(event, TrialStep):
             if event.state in ("LOOKING", "ARMED") and event.trial not in self._began:
                 self._began[event.trial] = self._kernel.now_s, self._used_kwh(), self._kernel.computer.boot
                 self._alive = running.life.name
@@ -134,10 +141,26 @@ class Metered:
                 self.met["time of a trial"] += 1
                 if said_s > took_s + near or (state in ("RECORDED", "AWAITING") and said_s < took_s - near):
                     self._witness.fail(f"trial {trial}: {said_s:.1f} s are charged, and it took {took_s:.1f} s")
+        self._is_affordable(trial, state, sum(amount for _, _, amount, _ in lines) / 1e6)
         if not self.spoilt and self._energy is not None:
             with self._witness._open() as connection:
                 if (wrong := self._against_plant(connection)) != "":
                     self._witness.fail(f"after trial {trial}: {wrong}")
+
+    def _is_affordable(self, trial: int, state: str, cost: float) -> None:
+        """What costs more than a trial may is broken off, and nothing else is for its cost."""
+        most = self._witness.spec.problem.cost_ceiling
+        if most is None or self.spoilt or not self._trouble.quiet_all:
+            return
+        self.met["trial that may not cost much"] += 1
+        if state in ("RECORDED", "AWAITING") and cost > most + DEAR_SHARE * most:
+            self._witness.fail(f"trial {trial}: {cost:.4f} is charged, {most:g} is the most, and it went to its end")
+        if trial in self._too_dear:
+            self.met["trial that was too dear"] += 1
+            if cost < most - DEAR_SHARE * most:
+                self._witness.fail(
+                    f"trial {trial}: broken off for its cost, {cost:.4f} is charged and {most:g} allowed"
+                )
 
     def _against_plant(self, connection: sqlite3.Connection) -> str:
         """Say so if ledger and idle lines are not what the plant has used between the first reading and the last."""

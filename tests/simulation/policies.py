@@ -15,6 +15,7 @@ from rigctl.core.experiment.policy import BudgetSpent, NotWorthIt, Policy, Propo
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.errors import NoAnswer
 
+CHOOSY: Final = 0.2
 LONGEST_S: Final = 60.0
 """Production waits longer for a decision than most lives last here."""
 
@@ -23,6 +24,8 @@ LONGEST_S: Final = 60.0
 class Wander:
     """Any control set, anywhere in its range, as long as there is money."""
 
+    choosy: bool = False
+    """Whether it now and then proposes nothing while some cannot be played."""
     name: str = "wander"
 
     def initial_state(self, _problem: Problem) -> JsonState:
@@ -36,6 +39,8 @@ class Wander:
         playable = [i for i in range(len(problem.space.control_sets)) if i not in problem.unavailable]
         if not playable:
             raise NotWorthIt("nothing can be played")
+        if self.choosy and problem.unavailable and rng.random() < CHOOSY:
+            raise NotWorthIt("what is left is not worth it")
         chosen = playable[int(rng.integers(len(playable)))]
         dimension = len(problem.space.control_sets[chosen].indices)
         setting = problem.space.evenly(chosen, [float(u) for u in rng.random(dimension)])

@@ -1,4 +1,4 @@
-"""What a rig may have besides that changes its description: caps, interlocks, ramps, more pumps, rated meters."""
+"""What a rig may have besides that changes its description: caps, interlocks, ramps, more pumps, wrong effects."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -16,12 +16,24 @@ RICHER: Final = MappingProxyType(
         "ratio": ("greenhouse",),
         "rated": ("greenhouse", "lathe"),
         "frozen": ("greenhouse", "lathe"),
+        "titres": ("greenhouse",),
+        "dear": ("greenhouse", "lathe"),
+        "strict": ("greenhouse", "lathe"),
     }
 )
 """By what it is called: the rigs that have what it takes."""
 MORE_PUMPS: Final = frozenset({"pumps", "ratio"})
 RATED_KW: Final = MappingProxyType({"greenhouse": 9.0, "lathe": 30.0})
 FROZEN_S: Final = 40.0
+EFFECTS: Final = MappingProxyType({"ca_doser": "0.13 mM/mL", "ph_doser": "-0.022 pH/mL", "base_doser": "0.025 pH/mL"})
+"""By pump: what it is said to do, wrongly: one falls short, the others go too far, and both ways."""
+TITRES: Final = 2
+"""Doses in which they are to get there."""
+MOST_EUR: Final = MappingProxyType({"greenhouse": 0.35, "lathe": 0.135})
+"""What a trial may cost, where that is little."""
+STRICT: Final = MappingProxyType({"greenhouse": ("k", "0.1 mM"), "lathe": ("coolant", "0.05 L/min")})
+"""A variable, and how near its setpoint it is to be: it has no time to get there."""
+CALIBRATED_EVERY: Final = "15 min"
 DAY_CAPS: Final = MappingProxyType({"ca_doser": 45.0, "ph_doser": 30.0})
 """By pump: mL in any 24 hours, where a trial takes half a day."""
 CAPS: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
@@ -140,6 +152,23 @@ def _with_frozen(config: Config, scenario: str) -> None:
     config["variables"][name] |= {"frozen_after": f"{FROZEN_S:g} s", "watch_every": "2 s", "stale_after": "20 s"}
 
 
+def _with_titres(config: Config, _: str) -> None:
+    for pump in EFFECTS.keys() & config["dosing"].keys():
+        config["dosing"][pump] |= {"effect": EFFECTS[pump], "max_doses": TITRES}
+
+
+def _with_dear(config: Config, scenario: str) -> None:
+    config["budget"] = {"total": config["budget"], "max_per_trial": f"{MOST_EUR[scenario]:g} EUR"}
+
+
+def _with_strict(config: Config, scenario: str) -> None:
+    """A variable must be at its setpoint, and a probe that judges doses is due again and again."""
+    name, near = STRICT[scenario]
+    config["variables"][name]["follows"] = near
+    if scenario == "greenhouse":
+        config["devices"]["ph_probe"]["calibration"] = {"every": CALIBRATED_EVERY}
+
+
 _EDITS: Final[Mapping[str, Callable[[Config, str], None]]] = MappingProxyType(
     {
         "caps": _with_caps,
@@ -149,5 +178,8 @@ _EDITS: Final[Mapping[str, Callable[[Config, str], None]]] = MappingProxyType(
         "ratio": _with_ratio,
         "rated": _with_rated,
         "frozen": _with_frozen,
+        "titres": _with_titres,
+        "dear": _with_dear,
+        "strict": _with_strict,
     }
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import structlog
 
-from rigctl.campaign.events import CampaignEvent, TrialLooked
+from rigctl.campaign.events import CampaignEvent, TrialLooked, TrialProposed
 from rigctl.console import hands
 from tests.simulation.aims import doses, switches_on
 from tests.simulation.books import Violation
@@ -41,8 +41,19 @@ LOOKS_AGAIN_S = 600.0
 """Somebody sees to what a campaign waits for so long after its start, and again ever so often."""
 LOOKED = 0.1
 """How many trials that have looked are ended before they move: another process goes on with them."""
+PROPOSED = 0.06
+"""How many are ended once they are decided, half of them paused before."""
+RESUMED = 0.7
+TENDED = 0.4
+"""In how many of these somebody sees to the instruments as well."""
+RESUMES_S = 15.0
+"""In how many lives whoever has paused it lets it go on, and by when: a pause outlives those who heard it."""
+AIMED = 0.6
+"""How many lives in which something waits for a dose go on until there is one."""
+BARRED_LONG = frozenset({"caps", "calendar"})
+"""What keeps a control set from being played for long, or for good: there no policy waits for that."""
 DOSES = "greenhouse"
-UNTIL_DOSED = 0.3
+UNTIL_DOSED = 0.6
 """The rig that doses, and how many more of its lives go on until it has: few trials come so far otherwise."""
 REAL = "greenhouse"
 """The rig whose own policy decides in a tenth of its seeds: it explores first, which does not cost much."""
@@ -97,7 +108,8 @@ class Simulation:
         self.plant = Plant(
             self.kernel, where.scenario, seed % 2**32, self._at_line, more_pumps=bool(where.extras & MORE_PUMPS)
         )
-        spec = specified(where.loaded, cheap=cheap)
+        choosy = seed % 2 == 0 and not where.extras & BARRED_LONG
+        spec = specified(where.loaded, cheap=cheap, choosy=choosy)
         self.disk = Disk(random.Random(f"{seed} disk"))
         state = directory / "state"
         self.controller = Controller(self.kernel, self.plant, where.loaded, spec, state, self.disk, self._at_point)
@@ -112,10 +124,13 @@ class Simulation:
 
         def hear(running: Running, event: CampaignEvent) -> None:
             heard(running, event)
-            if isinstance(event, TrialLooked) and self._after_look.random() < LOOKED:
-                self.kernel.after(
-                    self._after_look.uniform(0.0, 0.05), lambda: self._end(running.life, "after its look")
-                )
+            draw = self._after_look
+            if isinstance(event, TrialLooked) and draw.random() < LOOKED:
+                self.kernel.after(draw.uniform(0.0, 0.05), lambda: self._end(running.life, "after its look"))
+            elif isinstance(event, TrialProposed) and draw.random() < PROPOSED and self.doom.kind != "none":
+                if draw.random() < 0.5:  # else it is carried out by the next process, if what was read counts still
+                    self.mischief.ask(running, "pause")
+                self.kernel.after(10.0 ** draw.uniform(-3.0, -0.5), lambda: self._end(running.life, "once decided"))
 
         self.controller.heard = hear
         draw = random.Random(f"{seed} production")
@@ -149,6 +164,10 @@ class Simulation:
         self.doom = self._drawn_doom()
         running = self._started()
         self.mischief.plan(running, longest_s)
+        if self.mischief.aims.awaits_dose and self._until_dosed.random() < AIMED:
+            self.doom.once = "dosed"
+        if self._until_dosed.random() < RESUMED:
+            kernel.after(RESUMES_S * self._until_dosed.random(), lambda: self._resumed(running))
         if self.doom.kind == "instant":
             lasts_s = longest_s * 10.0 ** self.draw.uniform(-4.0, 0.0)
             kernel.after(lasts_s, lambda: self._end(running.life, "at an instant"))
@@ -160,6 +179,13 @@ class Simulation:
         self._mended(running)
         self.doom = self._drawn_doom() if self.draw.random() < 0.3 else Doom("none")
         self.witness.promises.late.between()
+
+    def _resumed(self, running: Running) -> None:
+        asked = self.witness._ask("SELECT verb FROM acts WHERE verb IN ('pause', 'resume') ORDER BY id DESC LIMIT 1")
+        if asked == [("pause",)]:
+            self.mischief.ask(running, "resume")
+        if self._until_dosed.random() < TENDED:
+            self._tended(running)
 
     def _started(self) -> Running:
         self.kernel.run(lambda: False, self.kernel.computer.asleep_until_s)  # nobody starts anything on one that sleeps
@@ -190,14 +216,14 @@ class Simulation:
                     self.plant.ask(fault="pump_reset", bus=bus)
         self.controller.abandoned()
         self.witness.ended(running)
-        if running.ending.startswith("budget"):
+        if running.ending.startswith("budget") and "dear" not in self.world.extras:
             raise Violation("a hundred million is spent, on what has cost a few hundred at most")
 
     def _mended(self, running: Running, *, final: bool = False) -> None:
         """Do what a person does before starting it again: mend the rig, reset the trip."""
         if running.ending and self.draw.random() < 0.7:
             self.mischief.end()
-        if "Tripped" in running.ending and (final or self.draw.random() < 0.6):  # else somebody starts it all the same
+        if "Tripped" in running.ending and (final or self.draw.random() < 0.8):  # else somebody starts it all the same
             life = self.controller.alone("reset-trip", lambda: hands.reset(self.controller.state))
             self.kernel.run(lambda: life.dead, self.kernel.now_s + 600.0)
             self.controller.abandoned()
@@ -235,9 +261,16 @@ class Simulation:
         self.kernel.after(LOOKS_AGAIN_S, lambda: self._seen_to(running))
         self.witness.promises.truths.cleared()
         self.mischief.ask(running, "resume")
-        for device in (name for name, care in self.world.loaded.rig.care.items() if care.inventory is not None):
+        self._tended(running)
+
+    def _tended(self, running: Running) -> None:
+        rig = self.world.loaded.rig
+        for device in (name for name, care in rig.care.items() if care.inventory is not None):
             self.mischief.ask(running, "refilled", device=device)
-            self.mischief.ask(running, "in-service", device=device)
+        for device in (name for name, care in rig.care.items() if care.calibration.every_s is not None):
+            self.mischief.ask(running, "calibrated", device=device)
+        for device in rig.devices:
+            self.witness.promises.besides.back(device)  # refused where it is
 
     def _drawn_doom(self) -> Doom:
         kind = self.draw.choices(("commit", "disk", "line", "instant", "dose", "none"), (4, 4, 4, 5, 2, 1))[0]
@@ -287,7 +320,7 @@ def simulate(seed: int, listener: Callable[[str], object] | None = None) -> Outc
     where, batches = world(*rig_of(seed, draw)), produces(seed)
     directory = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
     try:
-        cheap = where.scenario != REAL or draw.random() < 0.9
+        cheap = where.scenario != REAL or draw.random() < 0.9 or "dear" in where.extras
         return Simulation(seed, where, directory, Trace(listener, str(directory)), cheap=cheap, batches=batches).run()
     finally:
         shutil.rmtree(directory, ignore_errors=True)

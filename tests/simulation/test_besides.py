@@ -8,8 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from rigctl.campaign.events import TrialStep
+from rigctl.campaign.trial import State
 from tests.simulation.besides import Besides, _open
 from tests.simulation.books import Violation
+from tests.simulation.metered import Metered
 from tests.simulation.richer import RICHER
 from tests.simulation.worlds import BESIDES, BOTTLE_ML, EXTRAS, OPEN_MIN, TIMED, VALVE_MIN, besides, world
 
@@ -105,3 +108,33 @@ def test_minutes_of_an_hour_may_pass_its_end():
     """From 45 to 12 and from 20 to 40."""
     open_ = [minute for minute in range(60) if _open(OPEN_MIN, HOUR_S + 60.0 * minute)]
     assert open_ == [*range(12), *range(20, 40), *range(45, 60)]
+
+
+@pytest.mark.parametrize(
+    ("out", "since_s", "found"), [("camera", 90.0, 1), ("k_valve", 90.0, 1), ("k_valve", 99.0, 0), ("b_valve", 90.0, 0)]
+)
+def test_a_trial_that_needs_what_is_out_of_service_is_found_out(rig, out, since_s, found):
+    """Taken out for a while before the trial's first step; what went out since then it may still use."""
+    failed, clock = [], SimpleNamespace(now_s=100.0)
+    truths = SimpleNamespace(decided=lambda *_: {"k": 6.0})
+    rig._witness.kernel, rig._witness.fail = clock, failed.append
+    rig._witness.promises = SimpleNamespace(truths=truths)
+    rig._begun_s, rig.out_s = {}, {out: since_s}
+    rig._in_service(TrialStep(7, State.LOOKING))
+    clock.now_s = 110.0
+    rig._in_service(TrialStep(7, State.ARMED))
+    assert len(failed) == found
+
+
+@pytest.mark.parametrize(
+    ("cost", "too_dear", "found"), [(1.05, False, 0), (1.2, False, 1), (0.95, True, 0), (0.8, True, 1), (0.8, False, 0)]
+)
+def test_a_trial_that_may_not_cost_so_much_is_found_out(rig, cost, too_dear, found):
+    """One that went to its end beyond what it may cost, or was broken off within it, by more than a tenth."""
+    metered, failed = object.__new__(Metered), []
+    problem = SimpleNamespace(cost_ceiling=1.0)
+    metered._witness = SimpleNamespace(fail=failed.append, spec=SimpleNamespace(problem=problem))
+    metered._trouble, metered.spoilt, metered.met = SimpleNamespace(quiet_all=True), False, Counter()
+    metered._too_dear = {7} if too_dear else set()
+    metered._is_affordable(7, "ABANDONED" if too_dear else "RECORDED", cost)
+    assert len(failed) == found

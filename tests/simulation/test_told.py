@@ -23,6 +23,8 @@ def witness():
     """A journal with trial 3 RUNNING, and a pump with a treatment; what is found wrong is in `.failed`."""
     timing = TrialTiming(20.0, MeasureSpec(10.0, 5.0), (PrepareStep("mixer", 1.0, 8.0),))
     dosing = {"acid": DosingSpec("probe", -0.04, 0.05, 15.0, 6, "mixer", 5.0)}
+    dosing["base"] = DosingSpec("probe", 0.04, 0.05, 15.0, 2)
+    variables = [SimpleNamespace(actuators=("acid", "base"))]
     answers = {"SELECT sta": [("RUNNING",)], "\nSELECT co": [(9.98, 50.0)], "SELECT sum": [(30.0,)]}
     failed = []
     return SimpleNamespace(
@@ -30,7 +32,9 @@ def witness():
         fail=failed.append,
         kernel=SimpleNamespace(now_s=100.0),
         spec=SimpleNamespace(
-            rig=SimpleNamespace(timing=timing, dosing=dosing, volumes={}, limits={}, care={}, devices={})
+            rig=SimpleNamespace(
+                timing=timing, dosing=dosing, variables=variables, volumes={}, limits={}, care={}, devices={}
+            )
         ),
         _ask=lambda sql, *_: answers[sql[:10]],
     )
@@ -100,3 +104,23 @@ def test_everything_in_a_trial_takes_its_time(witness, monkeypatch, prepared_s, 
     assert len(witness.failed) == len(found)
     assert all(word in said for word, said in zip(found, witness.failed, strict=True))
     assert course.met == Counter({"dose in its time": 2, "step of preparation": 1})
+
+
+@pytest.mark.parametrize(
+    ("pumps", "found"),
+    [
+        ("acid acid base base", 0),
+        ("base base base", 1),
+        ("acid base acid", 1),
+    ],
+)
+def test_pumps_that_go_on_and_on_are_found(witness, monkeypatch, pumps, found):
+    """Each has so many doses in a trial, and what one has overshot the other takes back once."""
+    monkeypatch.setattr("tests.simulation.course.places", lambda _: {("coil", 0): "mixer"})
+    course = Course(witness, SimpleNamespace(quiet_all=True))
+    course.heard(TrialStep(1, State.ARMED))
+    course.writes(ON)
+    for pump in pumps.split():
+        witness.kernel.now_s += 20.0
+        course.doses(pump)
+    assert len(witness.failed) == found

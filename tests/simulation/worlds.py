@@ -61,8 +61,8 @@ VALVE_MIN: Final = ((30, 75),)
 """Those in which one actuator may be driven."""
 NIGHT_MIN: Final = ((0, 7), (30, 50))
 """Those in which power costs what it does by night."""
-TIMED: Final = {"greenhouse": "k_valve", "lathe": "coolant_valve"}
-"""That actuator."""
+TIMED: Final = {"greenhouse": "k_valve", "lathe": "loader"}
+"""That actuator; no trial can do without the second."""
 BOTTLE_ML: Final = {"ca_doser": 500.0, "ph_doser": 150.0}
 EVERY: Final = 5
 """Each of so many trials is the reference."""
@@ -150,6 +150,8 @@ def besides(draw: random.Random, scenario: str, pace: str) -> frozenset[str]:
     """Draw what a rig has besides; where a trial takes longer than hours or a watchdog allow, it has none of it."""
     drawn = [name for name in EXTRAS if draw.random() < BESIDES and scenario in EXTRAS[name]]
     richer = [name for name in RICHER if draw.random() < OFTEN and scenario in RICHER[name]]
+    if pace == "looking" and "dear" in richer:  # what a few dear trials have cost says that none is worth a look
+        richer.remove("dear")
     if set(richer) >= MORE_PUMPS or "inventory" in drawn:  # a bottle, like a pump, has one use here
         richer = [name for name in richer if name not in MORE_PUMPS - {"pumps"}]
     if "pumps" in richer and ("reference" in drawn or "inventory" in drawn or "caps" in richer):
