@@ -16,14 +16,17 @@ from rigctl.rig.wiring import Wiring
 async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
     found: dict[str, Identity] = {}
     errors: list[DeviceError] = []
-    await together(*(_open(bus, wiring, found, errors) for bus in wiring.buses.values()))
+    asked = wiring.in_service(wiring.handles)  # what comes back meanwhile was recognised by whoever put it back
+    await together(*(_open(bus, asked, found, errors) for bus in wiring.buses.values()))
     if errors:
         raise combined(errors)
-    return {name: found[name] for name in wiring.in_service(wiring.handles)}
+    return {name: found[name] for name in asked}
 
 
-async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: list[DeviceError]) -> None:
-    here = {n: h for n, h in wiring.in_service(wiring.handles).items() if h.bus is bus}
+async def _open(
+    bus: Bus, asked: Mapping[str, Handle[Device]], found: dict[str, Identity], errors: list[DeviceError]
+) -> None:
+    here = {n: h for n, h in asked.items() if h.bus is bus}
     if not here:
         return  # all of it is out of service
     try:

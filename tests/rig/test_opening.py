@@ -54,3 +54,17 @@ async def test_at_the_speed_of_the_wall_nobody_is_asked(bench, rig):
     """A rig without a speed-up opens whether or not its devices can say what they are."""
     claim(bench, *bench.devices, says=False)
     assert await rig.open()
+
+
+async def test_what_comes_back_into_service_while_a_rig_is_opened_is_left_to_whoever_put_it_back(bench, rig):
+    """It was recognised by the request that put it back; opening tells of those alone that it has asked itself."""
+    rig.hands.set_aside(frozenset(["b_probe"]))
+    camera = bench.devices["camera"]
+    really = camera.identify
+
+    def identify(deadline):
+        rig.hands.set_aside(frozenset())
+        return really(deadline)
+
+    camera.identify = identify
+    assert set(await rig.open()) == set(bench.devices) - {"b_probe"}
