@@ -25,6 +25,13 @@ def made(driver, options, line):
     return cls.connect(cls.options(**options), line)
 
 
+def probe_of(circuit, clock, address=0x63, **options):
+    """The probe at this address, on a bus of its own."""
+    line = Bus(**{f"at_{address:x}": circuit}).line(clock)
+    line.open()
+    return made("ezo" if "model" in options else "ezo-ph", {"address": address, **options}, line)
+
+
 class Dosing(Pump):
     """A pump whose dose is over when it is next asked."""
 
@@ -88,10 +95,7 @@ def test_the_pump_conforms():
 def test_a_reading_takes_as_long_as_the_data_sheet_says(clock):
     """Nothing is fetched before that: 0.3 s for who it is, 0.9 s for a pH. Nothing of continuous mode is sent."""
     circuit = Circuit(sensor("pH", "7.02"), clock, 0.9)
-    line = Bus(at_63=circuit).line(clock)
-    line.open()
-    probe = made("ezo-ph", {"address": 0x63}, line)
-    reading = probe.read(soon())
+    reading = probe_of(circuit, clock).read(soon())
     assert (reading.value, reading.unit, reading.time_s) == (7.02, "pH", pytest.approx(1.2))
     assert circuit.heard == ["i", "R"]
 
@@ -99,27 +103,21 @@ def test_a_reading_takes_as_long_as_the_data_sheet_says(clock):
 def test_a_slower_circuit_is_asked_again(clock):
     """254 means not ready: the answer is fetched a little later, and the command not repeated."""
     circuit = Circuit(sensor("pH", "7.02"), clock, 1.3)
-    line = Bus(at_63=circuit).line(clock)
-    line.open()
-    assert made("ezo-ph", {"address": 0x63}, line).read(soon()).value == 7.02
+    assert probe_of(circuit, clock).read(soon()).value == 7.02
     assert circuit.heard == ["i", "R"]
 
 
 def test_a_fixed_temperature_goes_with_each_reading(clock):
     """A circuit that restarts forgets it, and on I2C nothing tells of a restart."""
     circuit = Circuit(sensor("EC", "1413"), clock)
-    line = Bus(at_64=circuit).line(clock)
-    line.open()
-    probe = made("ezo", {"address": 0x64, "model": "EC", "temperature_c": 19.5}, line)
+    probe = probe_of(circuit, clock, 0x64, model="EC", temperature_c=19.5)
     assert [probe.read(soon()).value for _ in range(2)] == [1413.0, 1413.0]
     assert circuit.heard == ["i", "RT,19.50", "RT,19.50"]
 
 
 def test_name_and_calibration_are_asked_as_on_a_uart(clock):
     """What stands for a serial number, and how it is calibrated."""
-    line = Bus(at_63=Circuit(sensor("pH", "7.02"), clock)).line(clock)
-    line.open()
-    probe = made("ezo-ph", {"address": 0x63}, line)
+    probe = probe_of(Circuit(sensor("pH", "7.02"), clock), clock)
     assert probe.identify(soon()) == Identity("pH", "2.14", "north")
     told = probe.calibration(soon())
     assert told == Calibration(2, (99.7, 100.3), told.detail)
