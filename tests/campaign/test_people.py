@@ -94,17 +94,6 @@ def test_an_amended_trial_reads_as_amended_and_keeps_what_it_was(journal):
     assert (journal.read.trial(2).state, journal.read.trial(2).outcome) == (State.RECORDED, 2.5)
 
 
-def test_corrections_apply_in_order_up_to_the_one_a_decision_knew(journal):
-    """What was amended twice reads as either, by the number of the correction."""
-    for cost in (90_000, 70_000):
-        was = Amendment(amount=journal.read.trial(1).cost)
-        journal.people.correct(1, "amend", was, Amendment(amount=cost), who="Ada", why="bill")
-    costs = [journal.read.history(make_space(), corrections=n).observations[0].cost for n in (0, 1, 2, None)]
-    assert costs == [80_000, 90_000, 70_000, 70_000]
-    assert journal.read.people.last_correction() == 2
-    assert journal.read.campaign().spent == 150_000
-
-
 def test_a_suggestion_is_kept_once(journal):
     """The same decision asked for twice is one; another one made for the same trial counts from then on."""
     assert journal.people.suggest(make_decision(3)) == journal.people.suggest(make_decision(3)) == 1

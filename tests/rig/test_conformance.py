@@ -10,7 +10,7 @@ from rigctl.rig.clocks import RealClock
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import ActuatorState, Pace
 from rigctl.rig.testing import ManualClock, ScriptedLine
-from tests.drivers.test_conformance import Box, BoxDevice, BoxDriver, check
+from tests.drivers.test_conformance import Box, BoxDevice, BoxDriver, broken, check
 
 
 class Stale(BoxDevice):
@@ -72,22 +72,6 @@ class OutOfStep(BoxDevice):
         return super().ask(command, deadline, expect)
 
 
-class Curious(BoxDevice):
-    """Makes safe only what it has found driven."""
-
-    def safe(self, deadline):
-        if self.read_back(deadline).controlled:
-            self.release(deadline)
-
-
-class CuriousPump(BoxDevice):
-    """Stops only what it has found running."""
-
-    def stop(self, deadline):
-        self.dose_status(deadline)
-        super().stop(deadline)
-
-
 class Sleepy(BoxDevice):
     """Gives the instrument time that nobody can take back."""
 
@@ -112,8 +96,11 @@ class Polite(BoxDevice):
         (Sure, r"read_back\(\): the reply was lost, yet"),
         (Insistent, r"read\(\): sent more than once"),
         (OutOfStep, r"leaves the next one in step\): DeviceFault"),
-        (Curious, r"safe\(\) began with"),
-        (CuriousPump, r"stop\(\) began with"),
+        (broken("Curious", safe=lambda box, d: box.read_back(d).controlled and box.release(d)), r"safe\(\) began with"),
+        (
+            broken("CuriousPump", stop=lambda box, d: (box.dose_status(d), BoxDevice.stop(box, d))),
+            r"stop\(\) began with",
+        ),
     ],
 )
 def test_what_would_be_believed_of_an_instrument_that_says_nothing_is_found(device, says):
@@ -149,21 +136,6 @@ class Together(BoxDevice):
         return self.all_s
 
 
-class Alone(Together):
-    """It knows of a group, but has no such command."""
-
-    def safe_all(self, group, deadline):
-        raise DeviceFault("exception 01")
-
-
-class Elsewhere(Together):
-    """Together they go somewhere else."""
-
-    def safe_all(self, group, deadline):
-        for box in group:
-            box.apply(3.0, deadline)
-
-
 class Asking(Together):
     """It has to ask how fast it is."""
 
@@ -178,7 +150,14 @@ class DeafLine(ScriptedLine):
     press_on = None
 
 
-@pytest.mark.parametrize("device", [Together, Alone])
+def refused(*_):
+    """It knows of a group, but has no such command."""
+    raise DeviceFault("exception 01")
+
+
+@pytest.mark.parametrize(
+    "device", [Together, type("Alone", (Together,), {"safe_all": refused})], ids=["Together", "Alone"]
+)
 def test_a_box_that_goes_safe_with_others_passes(device, golden):
     """A pace above 0 and a common way to the safe state, or its refusal, are what was promised."""
     checks = check(device=device).checks
@@ -189,7 +168,7 @@ def test_a_box_that_goes_safe_with_others_passes(device, golden):
 @pytest.mark.parametrize(
     ("device", "says"),
     [
-        (Elsewhere, "by itself"),
+        (type("Elsewhere", (Together,), {"safe_all": lambda box, group, d: box.apply(3.0, d)}), "by itself"),
         (Asking, "1 exchanges"),
         (type("Endless", (Together,), {"command_s": math.inf}), "command_s is inf"),
         (type("Timeless", (Together,), {"all_s": 0.0}), r"safe_all_s\(\) is 0"),
