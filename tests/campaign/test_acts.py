@@ -70,11 +70,11 @@ async def refusal(stage, verb, **arguments):
 
 
 @asynccontextmanager
-async def once_paused(stage, *acts):
-    """Have these acts done as soon as the campaign is paused, while it runs in here."""
+async def once_paused(stage, *acts, phase="PAUSED"):
+    """Have these acts done as soon as the campaign is paused, or in another phase, while it runs in here."""
 
     async def person_acts():
-        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        await soon(lambda: phases(stage)[-1:] == [phase])
         for act in acts:
             await act()
 

@@ -1,6 +1,5 @@
 """Which devices are not to be used, and what cannot be played because of that."""
 
-import asyncio
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from rigctl.rig.spec import (
 )
 from rigctl.rig.values import Measurement
 from tests.campaign.fakes import make_rig_spec, make_space
-from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_acts import ask, once_paused, phases
 from tests.campaign.test_hands import cared
 
 DAY_S = 86_400.0
@@ -165,14 +164,12 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
 
     stage.make_rig = with_probe
 
-    async def person():
-        await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
+    async def calibrated():
         stage.rig.hands.said["a_probe"] = Calibration(2, (99.0, 98.0), "Cal,2")
         await ask(stage, "calibrated", device="a_probe", who="anna", age_s=3600.0)
 
-    acting = asyncio.create_task(person())
-    result = await stage.run(spec)
-    await acting
+    async with once_paused(stage, calibrated, phase="HOLDING"):
+        result = await stage.run(spec)
     assert (result.recorded, phases(stage)) == (1, ["HOLDING", "RUNNING"])
     with stage.journal() as journal:
         row = journal.upkeep.calibrations()["a_probe"]
