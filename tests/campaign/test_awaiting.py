@@ -141,7 +141,8 @@ async def test_what_nobody_says_in_time_is_given_up(patient):
 
 
 @pytest.mark.slow
-async def test_the_next_trial_waits_where_it_is_told_to(patient, golden):
+@pytest.mark.parametrize("how", [{"then": "hold"}, {"pending": 1}], ids=["hold", "one at most"])
+async def test_the_next_trial_waits_where_it_is_told_to(patient, how, golden):
     """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
     given = []
 
@@ -154,7 +155,7 @@ async def test_the_next_trial_waits_where_it_is_told_to(patient, golden):
                 await asyncio.to_thread(control.ask, patient.state, "outcome", who="Ada", **arguments)
             await asyncio.sleep(0.001)
 
-    spec = spec_with(replace(BY_HAND, then="hold", at_end="wait", within_s=1e6))
+    spec = spec_with(replace(BY_HAND, **how, at_end="wait", within_s=1e6))
     asking = asyncio.create_task(answer())
     await patient.run(spec)
     await asking

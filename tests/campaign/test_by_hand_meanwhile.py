@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from rigctl.campaign.requests import Manual
-from tests.campaign.test_acts import ask, paused_then, refusal, soon, watched
+from tests.campaign.test_acts import ask, asks, paused_then, refusal, soon, watched
+from tests.campaign.test_holding import ACID, reads
 
 
 async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(stage, golden):
@@ -30,6 +31,30 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
     assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
     assert len(refused) == 1
     golden(refused[0])
+
+
+@pytest.mark.slow
+async def test_what_the_watch_made_safe_meanwhile_is_not_driven_and_the_refusal_is_kept(stage):
+    """The journal is slow with the intent, an interlock fires, everything is made safe: the act is refused then."""
+    returns, refused, value = threading.Event(), [], [3.0]
+
+    async def drive():
+        refused.append(await refusal(stage, "manual", operation="set", device="valve", value=1.0))
+
+    async def person():
+        stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
+        before, driving = stage.rig.calls.count("safe"), asyncio.create_task(drive())
+        await soon(lambda: stage.rig.doses._thread._executor._work_queue.qsize() > 0)
+        value[0] = 0.5
+        await soon(lambda: stage.rig.calls.count("safe") > before)
+        returns.set()
+        await driving
+
+    spec = watched(max_trials=3, interlocks=(ACID,))
+    await paused_then(stage, spec, person, asks(stage, "stop"), shows=lambda: reads(value[0]))
+    assert not [done for done in stage.rig.hands.done if done[0] == "apply"]
+    assert [outcome.partition(":")[0] for _, outcome in acts(stage)] == ["begun", "refused"]
+    assert len(refused) == 1
 
 
 def acts(stage):

@@ -12,7 +12,7 @@ from rigctl.campaign.events import RigSeen
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.errors import JournalError, RigctlError, UsageError
+from rigctl.errors import JournalError, Locked, RigctlError, UsageError
 from rigctl.rig.clocks import RealClock
 from rigctl.signals import Signals
 from tests.campaign.fakes import make_spec
@@ -200,6 +200,20 @@ async def test_a_directory_that_takes_no_socket_still_runs_the_campaign(stage):
 
 
 # One process --------------------------------------------------------------------------------------------------------
+
+
+async def test_fault_44_a_second_process_is_refused_by_pid(stage):
+    """The same state directory: Locked, naming the holder; the first goes on."""
+    refusals = []
+
+    def second():
+        with pytest.raises(Locked) as refusal, state_lock(stage.state):
+            pass
+        refusals.append(str(refusal.value))
+
+    result = await stage.run(make_spec(max_trials=1), fail={"measure": second})
+    assert f"process {os.getpid()} " in refusals[0]
+    assert result.trials == 1
 
 
 async def test_the_lock_is_free_after_the_campaign(stage):

@@ -1,5 +1,6 @@
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe, Record, judged, reduced, sample_window
 from rigctl.rig.protocols import Reading, Severity
-from rigctl.rig.spec import MeasureSpec
+from rigctl.rig.spec import LookSpec, MeasureSpec
 from rigctl.rig.values import News
 from tests.rig.fakes import FakeClock, FakeLine, FakeSensor
 
@@ -187,3 +188,11 @@ def test_a_step_that_was_refuted_or_confirmed_confirms_no_later_one():
 def test_without_a_plausible_rate_any_step_is_believed():
     """And so is the first reading of all."""
     assert taken((0, 1.0), (1, 8.0), rate=None) == [True, True]
+
+
+async def test_a_look_reads_the_variables_alone_in_a_window_of_its_own(bench, make_rig):
+    """Before a trial is decided: two samples of each here, and no outcome."""
+    spec = bench.spec()
+    rig = make_rig(replace(spec, timing=replace(spec.timing, look=LookSpec(for_s=20.0, every_s=10.0))))
+    found = await rig.measure(look=True)
+    assert {name: one.count for name, one in found.items()} == {variable.name: 2 for variable in spec.variables}
