@@ -206,11 +206,17 @@ async def test_fault_110_a_dose_on_a_bus_that_hangs_is_booked_in_full(bench, on_
     pump = Supplied()
     bus = on_i2c(pump)
 
+    def free():
+        limit_s, booked = time.monotonic() + 60.0, "SELECT 1 FROM doses WHERE state = 'UNKNOWN'"
+        while time.monotonic() < limit_s and not rows(bench, booked):
+            time.sleep(0.1)
+        bus.error = 0
+
     def answers(command):
         said = [line.decode() for line in pump(f"{command}\r".encode())[0].split(b"\r")]
         if command.startswith("D,") and command != "D,?":
             bus.error = errno.ETIMEDOUT
-            threading.Timer(9.0, setattr, (bus, "error", 0)).start()
+            threading.Thread(target=free).start()
         return said
 
     bus.parties[0x67].answers = answers
