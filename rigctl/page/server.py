@@ -240,7 +240,8 @@ class EventStream:
         telling = asyncio.create_task(self._tell(send), name="events")
         leaving = asyncio.create_task(_left(receive), name="reader leaves")
         try:
-            await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
+            with suppress(asyncio.CancelledError):  # the server ends
+                await asyncio.wait([telling, leaving], return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.gatherer.end_reading()
             for task in (telling, leaving):
