@@ -57,8 +57,8 @@ LOOKING: Final = "looking"
 
 
 def ending(why: str) -> str:
-    """Say why a campaign has ended; an error says so itself."""
-    return ENDINGS.get(why, why)
+    """Say why a campaign has ended; an error says so itself, and what else there is on lines of their own."""
+    return ENDINGS.get(why) or "; ".join(why.splitlines())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.status import ending
 from rigctl.config.load import load
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.clocks import RealClock
@@ -168,3 +169,8 @@ def test_bench_latency_has_a_row_per_kind_of_bounds_and_size(bench):
     assert [(r["bounds"], r["n"]) for r in rows] == [("integrated", 10), ("pointwise", 10)]
     assert all(r["median_s"] > 0 and r["refit_s"] > 0 and r["sets"] == 7 for r in rows)
     assert "integrated" in bench.rigctl("bench", "latency", "--size", "10", "--repeats", "1").out
+
+
+def test_an_end_for_several_reasons_is_one_line():
+    """Each reason stands apart from the next, wherever the end is told."""
+    assert ending("no port a\nno port b") == "no port a; no port b"
