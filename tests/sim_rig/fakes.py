@@ -46,6 +46,25 @@ class Wire:
         return [line.decode() for line in taken.split(self.terminator) if line]
 
 
+class Talk:
+    """A face at the end of a wire, with the test's hand on its clock."""
+
+    def __init__(self, face, timer, wire):
+        self.face, self.timer, self.wire = face, timer, wire
+        face.send = wire
+
+    def ask(self, command, seconds):
+        """Send a command, or nothing if it is empty; what was said after so much time."""
+        self.face.feed(command.encode() + self.wire.terminator * bool(command))
+        self.timer.run(seconds)
+        return self.wire.lines()
+
+    def goes_as(self, dialogue):
+        """Raise AssertionError unless each command is answered so after its time."""
+        for command, seconds, answer in dialogue:
+            assert self.ask(command, seconds) == answer, command
+
+
 def small_arrays(kernel="rbf"):
     """A response of the stored kind, for tests; says nothing about any real process."""
     rng = np.random.default_rng(3)

@@ -3,23 +3,19 @@ import math
 import pytest
 
 from sim_rig.faces.ezo import PhCircuit
-from tests.sim_rig.fakes import FakeTimer, Wire
+from tests.sim_rig.fakes import FakeTimer, Talk, Wire
 
 
-class Bench:
+class Bench(Talk):
     """A pH circuit with the test's hand on the clock and on the pH."""
 
     def __init__(self):
-        self.ph = 6.25
-        self.timer = FakeTimer()
-        self.wire = Wire(b"\r")
-        self.probe = PhCircuit(self.timer, lambda: self.ph)
-        self.probe.send = self.wire
+        self.ph, timer = 6.25, FakeTimer()
+        self.probe = PhCircuit(timer, lambda: self.ph)
+        super().__init__(self.probe, timer, Wire(b"\r"))
 
     def ask(self, command, seconds=1.0):
-        self.probe.feed(command.encode() + b"\r")
-        self.timer.run(seconds)
-        return self.wire.lines()
+        return super().ask(command, seconds)
 
 
 @pytest.fixture
@@ -30,19 +26,45 @@ def bench():
 def test_it_ships_in_continuous_mode(bench):
     """A line a second, unasked, until `C,0`."""
     bench.probe.power_up()
-    bench.timer.run(3.5)
-    assert bench.wire.lines() == ["6.250"] * 3
-    assert bench.ask("C,0", 0.4) == ["*OK"]
-    bench.timer.run(10.0)
+    silent = (("", 10.0, []), ("C,?", 1.0, ["?C,0", "*OK"]))
+    bench.goes_as([("", 3.5, ["6.250"] * 3), ("C,0", 0.4, ["*OK"]), *silent])
+
+
+DIALOGUES = {
+    "a reading takes 900 ms": [("R", 0.89, []), ("", 0.02, ["6.250", "*OK"])],
+    "a middle calibration wipes the others": [
+        *((command, 1.0, ["*OK"]) for command in ("Cal,mid,7.00", "Cal,low,4.00", "Cal,high,10.00")),
+        ("Cal,?", 1.0, ["?CAL,3", "*OK"]),
+        ("Cal,mid,7.00", 1.0, ["*OK"]),
+        ("Cal,?", 1.0, ["?CAL,1", "*OK"]),
+        ("Cal,clear", 1.0, ["*OK"]),
+        ("Cal,?", 1.0, ["?CAL,0", "*OK"]),
+    ],
+    "OK can be switched off, errors cannot": [
+        ("*OK,0", 1.0, []),
+        ("R", 1.0, ["6.250"]),
+        ("nonsense", 1.0, ["*ER"]),
+        ("*OK,1", 1.0, ["*OK"]),
+    ],
+    "commands wait for one another": [("R\rT,?", 1.0, ["6.250", "*OK"]), ("", 0.25, ["?T,25.00", "*OK"])],
+    "the byte that wakes it is lost": [
+        ("Sleep", 1.0, ["*OK", "*SL"]),
+        ("R", 2.0, ["*WA"]),
+        ("R", 1.0, ["6.250", "*OK"]),
+    ],
+    "a name is kept": [
+        ("Name,?", 1.0, ["?NAME,", "*OK"]),
+        ("Name,north_ph", 1.0, ["*OK"]),
+        ("Name,?", 1.0, ["?NAME,north_ph", "*OK"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("dialogue", DIALOGUES.values(), ids=DIALOGUES)
+def test_it_talks_as_its_data_sheet_says(bench, dialogue):
+    """Delays, calibrations, modes and names."""
+    bench.goes_as(dialogue)
     assert bench.wire.lines() == []
-    assert bench.ask("C,?") == ["?C,0", "*OK"]
-
-
-def test_a_reading_takes_900_ms(bench):
-    """The value comes after the processing delay, then `*OK`."""
-    assert bench.ask("R", 0.89) == []
-    bench.timer.run(0.02)
-    assert bench.wire.lines() == ["6.250", "*OK"]
 
 
 @pytest.mark.parametrize(
@@ -68,34 +90,6 @@ def test_commands_and_their_answers(bench, command, answer):
     assert bench.ask(command) == answer
 
 
-def test_a_middle_calibration_wipes_the_others(bench):
-    """`Cal,mid` starts a calibration anew."""
-    for command in ("Cal,mid,7.00", "Cal,low,4.00", "Cal,high,10.00"):
-        assert bench.ask(command) == ["*OK"]
-    assert bench.ask("Cal,?") == ["?CAL,3", "*OK"]
-    bench.ask("Cal,mid,7.00")
-    assert bench.ask("Cal,?") == ["?CAL,1", "*OK"]
-    bench.ask("Cal,clear")
-    assert bench.ask("Cal,?") == ["?CAL,0", "*OK"]
-
-
-def test_ok_can_be_switched_off_but_errors_cannot(bench):
-    """After `*OK,0` only values and errors are sent."""
-    assert bench.ask("*OK,0") == []
-    assert bench.ask("R") == ["6.250"]
-    assert bench.ask("nonsense") == ["*ER"]
-    assert bench.ask("*OK,1") == ["*OK"]
-
-
-def test_commands_wait_for_one_another(bench):
-    """Two commands in one breath are answered in order, each after its own delay."""
-    bench.probe.feed(b"R\rT,?\r")
-    bench.timer.run(1.0)
-    assert bench.wire.lines() == ["6.250", "*OK"]
-    bench.timer.run(0.25)
-    assert bench.wire.lines() == ["?T,25.00", "*OK"]
-
-
 def test_a_restart_drops_what_was_waiting(bench):
     """`*RS` and `*RE` are sent, a command under way is never answered, and `Status` says why."""
     bench.probe.feed(b"R\r")
@@ -105,33 +99,11 @@ def test_a_restart_drops_what_was_waiting(bench):
     assert bench.ask("Status") == ["?STATUS,W,5.02", "*OK"]
 
 
-def test_a_sleeping_circuit_is_woken_by_the_first_byte_and_loses_what_woke_it(bench):
-    """`Sleep` ends in `*SL`; any byte is answered `*WA` at once, and the command it belongs to is not carried out."""
-    assert bench.ask("Sleep") == ["*OK", "*SL"]
-    bench.probe.feed(b"R")
-    assert bench.wire.lines() == ["*WA"]
-    bench.probe.feed(b"\r")
-    bench.timer.run(2.0)
-    assert bench.wire.lines() == []
-    assert bench.ask("R") == ["6.250", "*OK"]
-
-
 def test_a_sleeping_circuit_says_nothing_unasked(bench):
     """Continuous mode pauses while it sleeps."""
     bench.probe.power_up()
     bench.ask("Sleep", 0.4)
-    bench.timer.run(10.0)
-    assert bench.wire.lines() == []
-    assert bench.ask("R", 0.1) == ["*WA"]
-    bench.timer.run(1.0)
-    assert bench.wire.lines() == ["6.250"]
-
-
-def test_a_name_is_kept(bench):
-    """`Name` is what people call it; it has none at first."""
-    assert bench.ask("Name,?") == ["?NAME,", "*OK"]
-    assert bench.ask("Name,north_ph") == ["*OK"]
-    assert bench.ask("Name,?") == ["?NAME,north_ph", "*OK"]
+    bench.goes_as([("", 10.0, []), ("R", 0.1, ["*WA"]), ("", 1.0, ["6.250"])])
 
 
 @pytest.mark.parametrize(("ph", "text"), [(15.2, "14.000"), (-1.0, "0.000"), (math.nan, "nan")])

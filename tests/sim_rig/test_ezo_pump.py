@@ -3,23 +3,19 @@ import pytest
 
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.plants.pump import DosingPump, PumpFaults
-from tests.sim_rig.fakes import FakeTimer, Wire
+from tests.sim_rig.fakes import FakeTimer, Talk, Wire
 
 
-class Bench:
+class Bench(Talk):
     """A pump whose time passes when the test says so."""
 
     def __init__(self):
         self.pump = DosingPump("ca_doser", np.random.default_rng(1))
-        self.timer = FakeTimer(self.pump.advance)
-        self.wire = Wire(b"\r")
-        self.face = PumpCircuit(self.timer, self.pump)
-        self.face.send = self.wire
+        timer = FakeTimer(self.pump.advance)
+        super().__init__(PumpCircuit(timer, self.pump), timer, Wire(b"\r"))
 
     def ask(self, command, seconds=0.31):
-        self.face.feed(command.encode() + b"\r")
-        self.timer.run(seconds)
-        return self.wire.lines()
+        return super().ask(command, seconds)
 
 
 @pytest.fixture
@@ -27,21 +23,53 @@ def bench():
     return Bench()
 
 
-def test_a_dose_from_command_to_done(bench):
-    """`D,ml` is accepted at once, runs at the greatest rate, and reports its end unasked."""
-    assert bench.ask("D,19.5") == ["*OK"]
-    assert bench.ask("d,?", 10.0)[0].endswith(",1")
-    bench.timer.run(15.0)
-    assert bench.wire.lines() == ["*DONE,19.50"]
-    assert bench.ask("D,?") == ["?D,19.50,0", "*OK"]
-    assert bench.ask("TV,?") == ["?TV,19.50", "*OK"]
+DIALOGUES = {
+    "a dose from command to its end": [
+        ("D,19.5", 0.31, ["*OK"]),
+        ("d,?", 0.31, ["?D,0.30,1", "*OK"]),
+        ("", 25.0, ["*DONE,19.50"]),
+        ("D,?", 0.31, ["?D,19.50,0", "*OK"]),
+        ("TV,?", 0.31, ["?TV,19.50", "*OK"]),
+    ],
+    "one that ends while a query is processed announces itself first": [
+        ("D,9.75", 10.16, ["*OK"]),
+        ("TV,?", 0.5, ["*DONE,9.75", "?TV,9.75", "*OK"]),
+    ],
+    "endless until X, which DONE alone answers": [
+        ("D,*", 60.3, ["*OK"]),
+        ("X", 0.3, [f"*DONE,{58.5 + 0.2925:.2f}"]),
+        ("", 60.0, []),
+    ],
+    "backwards lowers the signed total, not the absolute one": [
+        ("D,-5", 30.0, ["*OK", "*DONE,-5.00"]),
+        ("TV,?", 0.31, ["?TV,-5.00", "*OK"]),
+        ("ATV,?", 0.31, ["?ATV,5.00", "*OK"]),
+        ("Clear", 0.31, ["*OK"]),
+        ("ATV,?", 0.31, ["?ATV,0.00", "*OK"]),
+    ],
+}
 
 
-def test_done_may_come_between_a_query_and_its_reply(bench):
-    """A dose that ends while a query is processed announces itself first."""
+@pytest.mark.parametrize("dialogue", DIALOGUES.values(), ids=DIALOGUES)
+def test_it_talks_as_its_data_sheet_says(bench, dialogue):
+    """Doses, their ends, rates, pauses and totals."""
+    bench.goes_as(dialogue)
+    assert bench.wire.lines() == []
+
+
+@pytest.mark.parametrize(("command", "dispensed"), [("D,10,2", 5.0), ("DC,6,10", 6.0)])
+def test_rates(bench, command, dispensed):
+    """A dose over time and a constant rate run as slowly as they are told."""
+    bench.ask(command, 60.3)
+    assert bench.pump.total_ml == pytest.approx(dispensed)
+
+
+def test_pause_toggles(bench):
+    """`P` stops the clock of a dose, a second `P` lets it finish."""
     bench.ask("D,9.75")
-    bench.timer.run(9.85)
-    assert bench.ask("TV,?", 0.5) == ["*DONE,9.75", "?TV,9.75", "*OK"]
+    bench.ask("P", 60.0)
+    assert bench.pump.total_ml < 1.0
+    assert bench.ask("P", 20.0) == ["*OK", "*DONE,9.75"]
 
 
 @pytest.mark.parametrize(
@@ -67,38 +95,6 @@ def test_commands_and_their_answers(bench, command, answer):
     """Queries are answered, refusals give their reason, and nothing moves."""
     assert bench.ask(command) == answer
     assert bench.pump.testimony() == []
-
-
-@pytest.mark.parametrize(("command", "seconds", "dispensed"), [("D,10,2", 60.0, 5.0), ("DC,6,10", 60.0, 6.0)])
-def test_rates(bench, command, seconds, dispensed):
-    """A dose over time and a constant rate run as slowly as they are told."""
-    bench.ask(command, 0.3 + seconds)
-    assert bench.pump.total_ml == pytest.approx(dispensed)
-
-
-def test_endless_dispensing_stops_on_x(bench):
-    """`D,*` runs until `X`, which is answered by `*DONE` alone."""
-    bench.ask("D,*", 60.3)
-    assert bench.ask("X", 0.3) == [f"*DONE,{58.5 + 0.2925:.2f}"]
-    bench.timer.run(60.0)
-    assert bench.wire.lines() == []
-
-
-def test_pause_toggles(bench):
-    """`P` stops the clock of a dose, a second `P` lets it finish."""
-    bench.ask("D,9.75")
-    bench.ask("P", 60.0)
-    assert bench.pump.total_ml < 1.0
-    assert bench.ask("P", 20.0) == ["*OK", "*DONE,9.75"]
-
-
-def test_backwards(bench):
-    """A negative volume lowers the signed total, not the absolute one."""
-    bench.ask("D,-5", 30.0)
-    assert bench.ask("TV,?") == ["?TV,-5.00", "*OK"]
-    assert bench.ask("ATV,?") == ["?ATV,5.00", "*OK"]
-    bench.ask("Clear")
-    assert bench.ask("ATV,?") == ["?ATV,0.00", "*OK"]
 
 
 def test_a_reset_in_mid_dose_silences_the_counters(bench):

@@ -3,23 +3,19 @@ import math
 import pytest
 
 from sim_rig.faces.scpi import Output, ScpiInstrument
-from tests.sim_rig.fakes import FakeTimer, Wire
+from tests.sim_rig.fakes import FakeTimer, Talk, Wire
 
 
-class Bench:
+class Bench(Talk):
     """A growth instrument."""
 
     def __init__(self):
-        self.value = 12.345678
-        self.timer = FakeTimer()
-        self.wire = Wire(b"\n")
-        self.face = ScpiInstrument(self.timer, "Maker,GC-1,7,1.0", "MEASure:GROWth", lambda: self.value)
-        self.face.send = self.wire
+        self.value, timer = 12.345678, FakeTimer()
+        face = ScpiInstrument(timer, "Maker,GC-1,7,1.0", "MEASure:GROWth", lambda: self.value)
+        super().__init__(face, timer, Wire(b"\n"))
 
-    def ask(self, message):
-        self.face.feed(message.encode() + b"\n")
-        self.timer.run(1.0)
-        return self.wire.lines()
+    def ask(self, command, seconds=1.0):
+        return super().ask(command, seconds)
 
 
 @pytest.fixture
@@ -45,11 +41,13 @@ def test_a_missing_value_is_scpis_nan(bench):
     assert [float(v) for v in bench.ask("MEAS:GROW?")] == [9.91e37]
 
 
-def test_common_commands(bench):
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [("*IDN?", ["Maker,GC-1,7,1.0"]), ("*opc?", ["1"]), ("*RST;*TST?", ["0"]), ("*CLS;*OPC;*ESR?", ["1"])],
+)
+def test_common_commands(bench, command, answer):
     """Identity, completion, self test."""
-    assert bench.ask("*IDN?") == ["Maker,GC-1,7,1.0"]
-    assert bench.ask("*opc?") == ["1"]
-    assert bench.ask("*RST;*TST?") == ["0"]
+    assert bench.ask(command) == answer
 
 
 def test_event_status_tells_power_on_once(bench):
@@ -91,9 +89,3 @@ def test_an_output_refuses_what_it_cannot_do(bench, command, golden):
     assert bench.ask(command) == []
     golden(bench.ask("SYST:ERR?"))
     assert (bench.face.output.level, bench.face.output.on) == (5.0, True)
-
-
-def test_completion_sets_its_bit(bench):
-    """`*OPC` without a question mark sets bit 0."""
-    bench.ask("*CLS;*OPC")
-    assert bench.ask("*ESR?") == ["1"]
