@@ -33,7 +33,7 @@ COMPOUND = (
 )
 
 
-@pytest.mark.parametrize("amount", slow_beyond(1, [Decimal(1), Decimal("0.12"), Decimal("-273.15")]))
+@pytest.mark.parametrize("amount", slow_beyond(1, [Decimal("0.12"), Decimal("-273.15")]))
 def test_usual_units_are_converted_exactly_as_the_registry_does(amount, monkeypatch):
     """Every pair of usual units of one dimension gives the number that pint gives, digit for digit."""
     names = sorted({*units._usual(), *units._trade().common, *COMPOUND})
