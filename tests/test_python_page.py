@@ -18,6 +18,7 @@ from rigctl.core.policies.published.ca_mobo import CaMobo
 from rigctl.errors import UsageError
 from tests.fixtures import FINISHED, unpacked
 from tests.golden import Golden
+from tests.system.stack import greenhouse
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -196,7 +197,7 @@ def test_a_campaign_is_run_from_python(tmp_path):
     """On a simulated rig over the real protocols: two trials, everything safe, and what they cost can be read."""
     (tmp_path / "sim").mkdir()
     with simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path / "sim") as buses:
-        done = rigctl.run(ROOT / "config/greenhouse.yaml", tmp_path / "state", buses=buses, max_trials=2)
+        done = rigctl.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state", buses=buses, max_trials=2)
     assert (done.result.trials, done.exit_code, done.result.safe.ok) == (2, 0, True)
     assert rigctl.read(tmp_path / "state")["state"] == ["RECORDED", "RECORDED"]
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -48,10 +46,3 @@ def test_what_was_ignored_stays_ignored_and_everything_is_put_back():
         assert [signal.getsignal(number) for number in caught] == handlers
     finally:
         signal.signal(signal.SIGHUP, before)
-
-
-def test_signals_are_caught_before_anything_is_imported_that_takes_time():
-    """The entry point imports none of what makes a start slow."""
-    code = "import sys, rigctl.entry; print([m for m in ('asyncio', 'typer', 'pydantic', 'numpy') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -51,59 +51,32 @@ def test_version_and_module_entry():
     assert found.stdout.startswith("rigctl ")
 
 
-@pytest.mark.slow
-def test_help_imports_nothing_heavy():
-    """`rigctl --help` needs none of the libraries that take their time, pydantic and YAML included."""
-    heavy = {"sklearn", "scipy", "numpy", "pint", "pydantic", "yaml", "pymodbus", "serial", "structlog", "asyncio"}
-    code = (
-        "import sys; from typer.testing import CliRunner; before = set(sys.modules)\n"
-        "from rigctl.console.cli import app\n"
-        "result = CliRunner().invoke(app, ['--help']); assert result.exit_code == 0, result.output\n"
-        f"print(sorted({{m.split('.')[0] for m in set(sys.modules) - before}} & {heavy!r}))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+DRIVEN = {"version": 1, "driven": True, "rig": "bench", "speedup": 1.0, "devices": []}
+DRIVEN |= {"writer": {"pid": 1, "started": "1", "boot": "another"}}
+MAIN = "from rigctl.entry import main\ntry: main()\nexcept SystemExit: pass"
+LEAN = {
+    "the entry, which catches signals": ("import rigctl.entry", "asyncio typer pydantic numpy"),
+    "--help": (
+        f"sys.argv[1:] = ['--help']; {MAIN}",
+        "sklearn scipy numpy pint pydantic yaml pymodbus serial structlog asyncio",
+    ),
+    "safe": (f"sys.argv[1:] = ['safe', '--state', '.']; {MAIN}", "sklearn scipy numpy pint yaml sqlite3"),
+    "check": (
+        f"sys.argv[1:] = ['check', '{ROOT}/config/greenhouse.yaml']; {MAIN}",
+        "pint sklearn scipy structlog apprise urllib.request sqlite3 rigctl.core.advice.recommend",
+    ),
+}
+"""Code, and the modules that it must not load."""
 
 
 @pytest.mark.slow
-def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path):
-    """`rigctl safe` without a configuration needs neither arrays nor units nor the configuration's language."""
-    word = {"version": 1, "driven": True, "rig": "bench", "speedup": 1.0, "devices": []}
-    writer = {"pid": 1, "started": "1", "boot": "another"}
-    (tmp_path / "safe.json").write_text(json.dumps({**word, "writer": writer}), encoding="utf-8")
-    heavy = {"sklearn", "scipy", "numpy", "pint", "yaml", "sqlite3"}
-    code = (
-        f"import sys; sys.argv = ['rigctl', 'safe', '--state', {str(tmp_path)!r}]\n"
-        "from rigctl.entry import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy!r}))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.slow
-def test_checking_a_rig_loads_neither_all_units_nor_what_learns():
-    """`rigctl check` takes the usual units from a table, and needs no SciPy, log, journal, advice or service."""
-    heavy = (
-        "pint",
-        "sklearn",
-        "scipy",
-        "structlog",
-        "apprise",
-        "urllib.request",
-        "sqlite3",
-        "rigctl.core.advice.recommend",
-    )
-    code = (
-        "import sys; sys.argv = ['rigctl', 'check', 'config/greenhouse.yaml']\n"
-        "from rigctl.entry import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        f"print(sorted(set({heavy!r}) & set(sys.modules)))"
-    )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+@pytest.mark.parametrize(("code", "heavy"), LEAN.values(), ids=LEAN)
+def test_what_is_done_at_once_loads_nothing_heavy(code, heavy, tmp_path):
+    """Libraries that take their time: arrays, units, the configuration's language, what learns, what advises."""
+    (tmp_path / "safe.json").write_text(json.dumps(DRIVEN), encoding="utf-8")
+    program = f"import sys\n{code}\nprint(sorted(set({heavy!r}.split()) & set(sys.modules)))"
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert found.stdout.splitlines()[-1] == "[]"
 
 
