@@ -6,23 +6,9 @@ import re
 import pytest
 
 from rigctl.config.load import load_text
-from tests.profiles import slow_beyond
+from tests.console.conftest import GOLDEN
 
-SPRAYER = """\
-rig: sprayer
-currency: EUR
-budget: 60 EUR
-variables:
-  nozzle: {levels: [fine, flat, cone], natural: {shares: {fine: 3, flat: 1}}}
-  salt: {levels: {Acme: 10, Best: 20, Cheap: 30}, natural: {empirical: [Acme, Acme, Cheap, Acme]}, label: Salt supplier}
-  ph: {unit: pH, range: [5.5, 6.5], natural: uniform}
-control_sets: [[nozzle], [nozzle, ph], [nozzle, salt]]
-outcome: {name: cover, unit: "%"}
-further_outcomes:
-- {name: drift, unit: "%", at_most: 12 %}
-today: {control: [nozzle], at: {nozzle: flat}}
-reference: {every: 9 trials, control: [nozzle, salt], at: {nozzle: cone, salt: Best}}
-"""
+SPRAYER = (GOLDEN / "sprayer.yaml").read_text(encoding="utf-8")
 
 
 def test_levels_are_numbers_inside(tmp_path):
@@ -74,33 +60,3 @@ def test_people_read_words(sprayer):
     rows = csv.DictReader(sprayer.rigctl("journal", "export", "sprayer.yaml", "--format", "csv").out.splitlines())
     assert [row["nozzle"] for row in rows] == ["fine", "flat", "cone", "fine", "cone"]
     assert [word for word in ("Acme", "Cheap") if word not in report] == []
-
-
-LOOKED = """\
-trial,control_set,nozzle,salt,ph,cover,drift,cost,look.nozzle,look_sd.nozzle
-1,nozzle,fine,Acme,6.1,71,9,1.2,flat,0
-2,nozzle+ph,flat,Best,5.9,82,10,1.2,fine,0
-"""
-
-
-def test_what_was_read_and_what_was_amended_are_words_in_files(bench):
-    """An export is read again; the deviation of a category's reading is a number."""
-    bench.write("sprayer.yaml", SPRAYER)
-    bench.write("looked.csv", LOOKED)
-    bench.rigctl("ingest", "sprayer.yaml", "looked.csv")
-    refused = bench.rigctl("amend", "sprayer.yaml", "2", "--values", "nozzle=fan", "--why", "typing error", code=2)
-    assert "fine, flat, cone" in refused.err
-    bench.rigctl("amend", "sprayer.yaml", "2", "--values", "nozzle=cone", "--why", "typing error")
-    export = bench.rigctl("journal", "export", "sprayer.yaml").out
-    rows = list(csv.DictReader(export.splitlines()))
-    assert [(row["look.nozzle"], row["nozzle"]) for row in rows] == [("flat", "fine"), ("fine", "cone")]
-    assert rows[1]["corrected.amended"].split()[::2] == ["nozzle", "flat"]
-    bench.write("again.csv", export)
-    bench.rigctl("suggest", "sprayer.yaml", "--history", "again.csv")
-
-
-@pytest.mark.parametrize("nozzle", slow_beyond(1, ["fan", "2"]))
-def test_a_value_that_is_no_level_is_refused(sprayer, nozzle):
-    """With the words that there are."""
-    refused = sprayer.rigctl(*BY_HAND, f"nozzle={nozzle},salt=Best,ph=6,drift=8", code=2)
-    assert "fine, flat, cone" in refused.err

@@ -1,13 +1,6 @@
 """What `rigctl check` compares, prints and refuses, and that `run` refuses the same."""
 
-import io
-
 import pytest
-from rich.console import Console
-
-from rigctl.config.load import load
-from rigctl.console import checking
-from tests.console.conftest import ROOT
 
 RELAYS = [f"relay{i}" for i in range(16)]
 BOARD = f"""\
@@ -67,13 +60,6 @@ def test_run_tells_the_warnings_of_check(board):
     assert warning in board(text, verb="run", code=1).err
 
 
-def test_interlocks_are_shown_as_they_are_understood(board):
-    """In the readings' units, so that a person can see what would fire."""
-    text = f'{BOARD}  interlocks: [{{name: full, when: "gauge > 4500 mL", for: 10 s, then: hold}}]\n'
-    (full,) = board(text, "--json").json["interlocks"].values()
-    assert full == {"when": "gauge > 4.5 L", "for_s": 10.0, "then": "hold"}
-
-
 def test_a_counter_too_coarse_for_a_trial_is_told_of(board):
     """A float32 at 100 000 kWh has steps of 1/128 kWh: 5 % of an hour at 156 W. A trial here takes an hour."""
     rated = "price: 0.31 EUR/kWh, rated: "
@@ -93,14 +79,3 @@ def test_a_program_is_given_each_mistake_in_its_parts(bench, golden):
     golden(settle["remedy"])
     golden(sensor["remedy"])
     assert sensor["got"] == '"camra"'
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("name", ["greenhouse", "lathe", "wind-tunnel"])
-def test_a_check_is_broken_at_spaces(name, width):
-    """No line is wider than the terminal, but where it is one word, such as an address."""
-    screen = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-    checking.show(checking.checked(load(ROOT / f"config/{name}.yaml")), screen)
-    lines = screen.file.getvalue().splitlines()
-    assert len(lines) > 20
-    assert [line for line in lines if len(line) > width and len(line.split()) > 1] == []

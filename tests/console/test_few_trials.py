@@ -3,7 +3,6 @@
 import pytest
 
 from tests.console.conftest import BENCH, TRIALS
-from tests.profiles import slow_beyond
 
 HEADER = "ph,ca,control_set,growth,cost\n"
 NOTHING_LEARNED = {"no trial": "", "only failed": ",,ph,,0.5\n6.0,,ca,,0.5\n6.0,3.0,ph+ca,,0.5\n"}
@@ -55,11 +54,15 @@ def test_one_outcome_is_enough_for_a_recommendation(bench, rows):
     assert answer["low"] < answer["expected"] < answer["high"]
 
 
+CSV = ("--history", "trials.csv")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "budget", slow_beyond(1, ["2.2 EUR", "2.1 EUR", "1 EUR"]), ids=["too little left", "spent", "overspent"]
+    ("budget", "source"),
+    [("2.2 EUR", CSV), ("2.1 EUR", ()), ("1 EUR", CSV)],
+    ids=["too little left", "spent, in a journal", "overspent"],
 )
-@pytest.mark.parametrize("source", [("--history", "trials.csv"), ()], ids=["csv", "journal"])
 def test_when_nothing_fits_the_budget_it_says_so(bench, budget, source, golden):
     """No trial is suggested: one message, exit 1, for programs as JSON; a recommendation is still given."""
     bench.write("trials.csv", TRIALS)

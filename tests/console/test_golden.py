@@ -33,7 +33,6 @@ from tests.config.texts import SMALL
 from tests.console.conftest import BENCH, assert_golden
 from tests.console.test_progress import row
 from tests.forked import Forked
-from tests.profiles import slow_beyond
 
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
@@ -151,15 +150,6 @@ def test_the_end_of_a_demo(width):
     assert_golden(f"demo-end-{'pipe' if width == output.PIPE_WIDTH else width}", said(console))
 
 
-def test_what_is_left_out_is_named():
-    """A column that has no room is told of, never cut."""
-    console = screen(80)
-    run.report.show(recommendation(), Board.of(loaded()).labels, console)
-    left_out = [line for line in said(console).split("\n") if line.startswith("(not shown at this width: ")]
-    assert len(left_out) == 1
-    assert "interval" in left_out[0]
-
-
 def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
     """What a verb writes at a real terminal of so many columns."""
     ours, theirs = pty.openpty()
@@ -198,12 +188,6 @@ def test_the_verbs_that_look_at_a_terminal(ingested, width):
     text = at_terminal(ingested.folder, width, "xterm", "recommend")
     assert max(map(len, text.split("\n"))) <= width
     assert_golden(f"recommend-{width}", text)
-
-
-@pytest.mark.parametrize("verb", slow_beyond(1, ["status", "recommend", "explain"]))
-def test_the_verbs_that_look_in_a_pipe(ingested, verb):
-    """Whole lines, nothing broken."""
-    assert_golden(f"{verb}-pipe", ingested.rigctl(verb).out)
 
 
 def test_a_status_puts_the_trial_under_way_in_words(golden):

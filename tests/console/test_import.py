@@ -1,6 +1,5 @@
 """`rigctl trial import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
 
-import json
 import shutil
 from itertools import product
 
@@ -51,20 +50,6 @@ def test_what_no_trial_of_it_cost_is_not_called_metered(dough, golden):
     said = " ".join(dough.rigctl("recommend", "dough.yaml").out.split())
     golden(said)
     assert "metered" not in said
-
-
-def test_imported_trials_are_called_so(dough):
-    """By status, explain and the export, which has what they cost then."""
-    put(dough, text().encode())
-    dough.rigctl("import", "dough.yaml", "old.csv", "--force")
-    assert dough.rigctl("status", "dough.yaml", "--json").json["imported"] == 5
-    rows = [json.loads(line) for line in dough.rigctl("export", "dough.yaml", "--format", "jsonl").out.splitlines()]
-    assert [(r["origin"], r["cost"], r["hand.cost_then"]) for r in rows[:2]] == [
-        ("imported", 0.0, 0.5),
-        ("imported", 0.0, None),
-    ]
-    assert [r["setpoint.hydration"] for r in rows] == [None] * 5  # nobody has said
-    assert dough.rigctl("replay", "dough.yaml", "--json").json["trials"] == 0
 
 
 ENCODINGS = {
@@ -178,21 +163,6 @@ def test_what_was_controlled_may_stand_in_columns_of_its_own(dough, header, cell
     (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), TableFlags()).rows
     assert row.control_set == members
     assert dict(row.setpoints) == ({"hydration": 64.0} if "64" in cells else {})
-
-
-def test_what_was_controlled_may_be_said_of_all_rows(dough):
-    """And has the last word."""
-    put(dough, text([row[:4] for row in TABLE]).encode())
-    dough.rigctl("import", "dough.yaml", "old.csv", "--controlled", "proof", "--force")
-    assert {o.control_set for o in observations()} == {1}
-
-
-def test_date_operator_batch_and_note_are_kept(dough):
-    """A German date comes out in ISO 8601."""
-    put(dough, text([[*TABLE[0], "Date", "batch", "Wer"], [*TABLE[1], "24.12.2025", "B7", "Ada"]]).encode())
-    dough.rigctl("import", "dough.yaml", "old.csv", "--map", "Wer=operator")
-    row = json.loads(dough.rigctl("export", "dough.yaml", "--format", "jsonl").out)
-    assert (row["hand.date"], row["hand.batch"], row["hand.operator"]) == ("2025-12-24", "B7", "Ada")
 
 
 @pytest.mark.slow

@@ -13,23 +13,6 @@ from rigctl.console.starting.initialise import question_line
 from rigctl.console.starting.interview import Interview
 
 OUTCOME = ("--outcome", "growth cm2/day maximise target=300")
-PH = ("--variable", "ph pH 5 7 natural=6.3+-0.3 cost=0.4")
-CA = ("--variable", "ca mM 0.5 6 cost=0.2")
-FLAGS = ("init", "new.yaml", "--by-hand", *OUTCOME, *PH, *CA, "--budget", "20 EUR", "--per-trial", "0.05")
-
-
-@pytest.mark.slow
-def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench, golden):
-    """The file holds at once, and the first trial can be done with it; each answer names the next command."""
-    said = bench.rigctl(*FLAGS).out
-    golden(said)
-    bench.rigctl("check", "new.yaml")
-    trial = bench.rigctl("suggest", "new.yaml", "--json").json
-    names = "+".join(trial["control_set"])
-    values = {"ph": 6.2, "ca": 3.0} | trial["setpoints"]
-    measured = ",".join(f"{name}={value}" for name, value in values.items())
-    done = ("--control-set", names, "--values", measured, "--outcome", "210", "--cost", "0.45")
-    assert bench.rigctl("ingest", "new.yaml", *done, "--json").json["trials"] == [1]
 
 
 def test_many_variables_do_not_make_more_sets_than_allowed(bench):

@@ -50,11 +50,6 @@ def test_a_page_is_shown_by_its_name_or_by_words_of_it(bench, words, expected):
     assert "<!--" not in said
 
 
-def test_a_topic_that_there_is_not_is_refused(bench):
-    """With where to look."""
-    assert "`rigctl help` lists" in bench.rigctl("help", "xyzzy", code=2).err
-
-
 @pytest.mark.parametrize(("topic", "meant"), [("lmits", '"limits"'), ("qqqq", "")])
 def test_a_topic_that_is_none_is_refused_with_one_that_is_like_it(topic, meant):
     """A slip of the finger is no reason to read a list."""

@@ -29,7 +29,6 @@ from tests.profiles import slow_beyond
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 DUE = NOON + timedelta(days=3)
 CONFIG = late("by: hand, within: 3 d, plausible: [0, 5]", "\nfurther_outcomes: [{name: taste, unit: '1', by: hand}]")
-AMENDED = ("amend", "tank.yaml", "3", "--outcome", "4", "--why", "typo")
 
 
 @pytest.fixture
@@ -55,33 +54,6 @@ def awaited(bench):
 def trials():
     with open_reader(Path("state/tank")) as reader:
         return {row.trial: (row.state, row.outcome, dict(row.further)) for row in reader.trials()}
-
-
-@pytest.mark.slow
-def test_what_is_awaited_is_listed_and_recorded_in_any_unit(awaited, golden):
-    """Out of order; units are converted; the others go on waiting."""
-    listed = awaited.rigctl("outcome").out.splitlines()
-    assert [line.partition(":")[0] for line in listed] == [f"trial {n}" for n in range(1, 5)]
-    said = awaited.rigctl("outcome", "tank.yaml", "3", "0.0312", "m2/day", "--values", "taste=7", "--force").out
-    golden(said)
-    assert trials()[3] == (State.RECORDED, 312.0, {"taste": 7.0})
-    golden(awaited.rigctl("outcome", "1", "--lost", "--why", "spilt").out)
-    assert [row["trial"] for row in awaited.rigctl("outcome", "--json").json] == [2, 4]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [("outcome", "tank.yaml", "2", "2", "--values", "taste=1"), AMENDED], ids=" ".join)
-def test_a_number_in_the_unit_of_another_configuration_is_refused(awaited, words, golden):
-    """It would be taken for one of the campaign's own; the same unit in other letters is the same."""
-    awaited.rigctl("outcome", "3", "3", "--values", "taste=1")
-    before = trials()
-    awaited.write("tank.yaml", CONFIG.replace("cm2/day", "m2/day"))
-    told = awaited.rigctl(*words, code=2).err
-    golden(told)
-    assert trials() == before
-    awaited.write("tank.yaml", CONFIG.replace("cm2/day", "cm²/day"))
-    awaited.rigctl(*words)
-    assert trials() != before
 
 
 @pytest.mark.slow
@@ -149,26 +121,6 @@ def test_status_and_the_day_s_summary_say_what_is_awaited_and_until_when(awaited
     for n in range(1, 5):
         awaited.rigctl("outcome", str(n), "--lost", "--why", "spilt")
     assert "Awaited" not in summary_of(Looker(Path("state/tank")).numbers_now())
-
-
-@pytest.mark.slow
-def test_a_file_is_taken_whole_and_may_be_given_again(awaited, golden):
-    """Every mistake of it with its line; what was recorded of it before is left as it is."""
-    awaited.write("lab.csv", "trial,growth,unit,taste,why\n2,1.5,,3,lab 17\n4,0.0002,m2/day,4,\n\n")
-    golden(awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines())
-    again = awaited.rigctl("outcome", "--from", "lab.csv").out.splitlines()
-    golden(again)
-    assert [line.partition(":")[0] for line in again] == ["trial 2", "trial 4"]
-    with open_reader(Path("state/tank")) as reader:
-        assert [row.came.why for row in reader.trials() if row.came] == ["lab 17", ""]
-    awaited.write("bad.csv", "trial,growth\n2,1\nx,1\n2,3\n")
-    told = awaited.rigctl("outcome", "--from", "bad.csv", code=2)
-    golden(told.err)
-    awaited.write("none.csv", "number,growth\n2,1\n")
-    golden(awaited.rigctl("outcome", "--from", "none.csv", code=2).err)
-    second = awaited.rigctl("outcome", "2", "1.7", "--values", "taste=3", code=2).err
-    golden(second)
-    assert "`rigctl trial amend 2" in second
 
 
 SHEETS = {

@@ -33,15 +33,6 @@ def test_a_report_carries_who_wrote_it_and_money_a_month(ingested):
     assert " trials a month" not in ingested.rigctl("report", "-o", "-").out
 
 
-@pytest.mark.parametrize("content", [None, b"not a picture"], ids=["not there", "no picture"])
-def test_a_logo_is_a_picture(ingested, content, golden):
-    """Refused before anything is written."""
-    if content is not None:
-        Path("logo.png").write_bytes(content)
-    golden(ingested.rigctl("report", "--logo", "logo.png", code=2).err)
-    assert not Path("report.html").exists()
-
-
 @pytest.mark.slow
 def test_a_dash_is_standard_output(ingested):
     """The page alone, byte for byte that of a file but for the time; no file of that name, and nothing beside it."""

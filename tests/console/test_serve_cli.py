@@ -5,7 +5,6 @@ from typer.testing import CliRunner
 
 from rigctl.console import cli
 from rigctl.page.access import TokenFile
-from tests.fixtures import FINISHED, unpacked
 
 
 @pytest.fixture
@@ -35,32 +34,3 @@ def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path, golden):
         ("token", "Anna", "created"),
         ("token", "Anna", "revoked"),
     ]
-
-
-@pytest.mark.slow
-def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state, golden):
-    """What it cost stays spent; the export says who did it."""
-    runner = CliRunner()
-    options = ["--state", str(finished_state), "--json"]
-    left_out = runner.invoke(cli.app, ["void", "2", "--why", "the lamp was off", *options])
-    again = runner.invoke(cli.app, ["void", "2", "--why", "the lamp was off", *options])
-    taken_in = runner.invoke(cli.app, ["void", "2", "--undo", "--why", "it was not", *options])
-    assert [r.exit_code for r in (left_out, again, taken_in)] == [0, 2, 0]
-    golden(json.loads(left_out.stdout)["outcome"])
-    out = finished_state / "acts.jsonl"
-    runner.invoke(
-        cli.app, ["export", "--state", str(finished_state), "--records", "acts", "--format", "jsonl", "--out", str(out)]
-    )
-    acts = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [(act["verb"], act["argument"], act["why"]) for act in acts] == [
-        ("void", "trial 2", "the lamp was off"),
-        ("restore", "trial 2", "it was not"),
-    ]
-    status = json.loads(runner.invoke(cli.app, ["status", *options]).stdout)
-    assert [act["verb"] for act in status["acts"]] == ["void", "restore"]
-
-
-@pytest.fixture
-def finished_state(tmp_path):
-    """A campaign of the greenhouse that has ended."""
-    return unpacked(FINISHED, tmp_path)

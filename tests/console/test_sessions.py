@@ -95,12 +95,12 @@ def test_a_session_is_answered_as_it_was(session, request):
     ids=lambda path: path.stem,
 )
 def test_no_line_of_a_session_is_wider_than_the_terminal(session, request, monkeypatch):
-    """All is broken at spaces but what is copied as it stands: commands, JSON, and files that are shown."""
+    """All is broken at spaces but what is copied as it stands: commands, JSON, tables, and files that are shown."""
     monkeypatch.setattr(output, "columns", lambda _: NARROW)
     text = session.read_text(encoding="utf-8")
     bench = request.getfixturevalue(WORLD.search(text)[1])
-    wide = []
+    wide, as_it_stands = [], re.compile("--json|export")
     for line, given in parts(text):
         shown = "" if line.startswith(("#", "$ cat")) else answer(bench.folder, line, given)
-        wide += [each for each in shown.splitlines() if len(each) > NARROW and "--json" not in line]
+        wide += [each for each in shown.splitlines() if len(each) > NARROW and not as_it_stands.search(line)]
     assert [each for each in wide if not each.startswith("Next: ")] == []
