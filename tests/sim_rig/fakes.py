@@ -59,7 +59,7 @@ class Talk:
         self.timer.run(seconds)
         return self.wire.lines()
 
-    def goes_as(self, dialogue):
+    def assert_goes_as(self, dialogue):
         """Raise AssertionError unless each command is answered so after its time."""
         for command, seconds, answer in dialogue:
             assert self.ask(command, seconds) == answer, command

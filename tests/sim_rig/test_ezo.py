@@ -27,7 +27,7 @@ def test_it_ships_in_continuous_mode(bench):
     """A line a second, unasked, until `C,0`."""
     bench.probe.power_up()
     silent = (("", 10.0, []), ("C,?", 1.0, ["?C,0", "*OK"]))
-    bench.goes_as([("", 3.5, ["6.250"] * 3), ("C,0", 0.4, ["*OK"]), *silent])
+    bench.assert_goes_as([("", 3.5, ["6.250"] * 3), ("C,0", 0.4, ["*OK"]), *silent])
 
 
 DIALOGUES = {
@@ -63,7 +63,7 @@ DIALOGUES = {
 @pytest.mark.parametrize("dialogue", DIALOGUES.values(), ids=DIALOGUES)
 def test_it_talks_as_its_data_sheet_says(bench, dialogue):
     """Delays, calibrations, modes and names."""
-    bench.goes_as(dialogue)
+    bench.assert_goes_as(dialogue)
     assert bench.wire.lines() == []
 
 
@@ -103,7 +103,7 @@ def test_a_sleeping_circuit_says_nothing_unasked(bench):
     """Continuous mode pauses while it sleeps."""
     bench.probe.power_up()
     bench.ask("Sleep", 0.4)
-    bench.goes_as([("", 10.0, []), ("R", 0.1, ["*WA"]), ("", 1.0, ["6.250"])])
+    bench.assert_goes_as([("", 10.0, []), ("R", 0.1, ["*WA"]), ("", 1.0, ["6.250"])])
 
 
 @pytest.mark.parametrize(("ph", "text"), [(15.2, "14.000"), (-1.0, "0.000"), (math.nan, "nan")])

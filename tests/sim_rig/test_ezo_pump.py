@@ -53,7 +53,7 @@ DIALOGUES = {
 @pytest.mark.parametrize("dialogue", DIALOGUES.values(), ids=DIALOGUES)
 def test_it_talks_as_its_data_sheet_says(bench, dialogue):
     """Doses, their ends, rates, pauses and totals."""
-    bench.goes_as(dialogue)
+    bench.assert_goes_as(dialogue)
     assert bench.wire.lines() == []
 
 
