@@ -19,26 +19,6 @@ from rigctl.signals import Signals
 from sim_rig import scenarios
 from tests.console.test_golden import loaded
 
-REFUSED = {
-    "unknown": (("--scenario", "moon"), 'got "moon", must be one of greenhouse, lathe, wind-tunnel'),
-    "a path": (("--scenario", "../config/lathe"), "must be one of greenhouse, lathe, wind-tunnel"),
-    "no data": (("--scenario", "wind-tunnel"), "needs --data DIR, the directory that airfoil.npz is in"),
-    "not in data": (("--scenario", "wind-tunnel", "--data", "."), "--data .: airfoil.npz is not there"),
-    "no directory": (("--scenario", "wind-tunnel", "--data", "none"), "--data none: airfoil.npz is not there"),
-    "nobody looks": (("--scenario", "lathe", "--blind"), "--blind: in --scenario lathe nobody looks before a trial"),
-    "nor here": (("--scenario", "lathe", "--compare"), "--compare: in --scenario lathe nobody looks before a trial"),
-    "optional, not in data": (("--data", "."), "--data .: plant_growth.npz is not there"),
-}
-
-
-@pytest.mark.parametrize(("options", "what"), REFUSED.values(), ids=REFUSED)
-def test_a_demo_that_cannot_be_is_refused_before_anything_starts(bench, options, what):
-    """Wrong usage: one message with the remedy, exit 2, and no state directory."""
-    answer = bench.rigctl("demo", *options, "--keep", "kept", code=2)
-    assert answer.out == ""
-    assert what in answer.err
-    assert not (bench.folder / "kept").exists()
-
 
 def test_what_the_simulator_reads_is_what_is_checked_for(tmp_path):
     """Names and files are written down twice, as the programs share no code: they agree."""

@@ -3,13 +3,9 @@
 `WRITE_GOLDEN=1 pytest tests/console/test_golden.py` writes the files anew; look at what has changed.
 """
 
-import fcntl
 import io
 import os
-import pty
-import struct
 import sys
-import termios
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +27,8 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, SeenReading
 from tests.config.texts import SMALL
 from tests.console.conftest import BENCH, assert_golden
+from tests.console.test_interview import Terminal
 from tests.console.test_progress import row
-from tests.forked import Forked
 
 WIDTHS = (60, 80, 120)
 LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
@@ -150,25 +146,13 @@ def test_the_end_of_a_demo(width):
     assert_golden(f"demo-end-{'pipe' if width == output.PIPE_WIDTH else width}", said(console))
 
 
-def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
+def at_terminal(folder: Path, width: int, term: str, verb: str) -> str:
     """What a verb writes at a real terminal of so many columns."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
     environment |= {"TERM": term, "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "rigctl", *arguments]
-    verb = Forked(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    parts = []
-    try:
-        while part := os.read(ours, 4096):
-            parts.append(part)
-    except OSError:  # the other end is closed
-        pass
-    os.close(ours)
-    assert verb.wait() == 0
-    text = b"".join(parts).decode().replace("\r\n", "\n")
-    return text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    terminal = Terminal([sys.executable, "-m", "rigctl", verb], folder, width, environment)
+    assert terminal.end() == 0
+    return terminal.said.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
 @pytest.mark.slow

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.system
 
 
 class Terminal:
-    """A program at a pseudo-terminal of 80 columns, and what it has said."""
+    """A program at a pseudo-terminal, and what it has said."""
 
-    def __init__(self, command, folder):
+    def __init__(self, command, folder, columns=80, env=None):
         self.near, far = pty.openpty()
-        termios.tcsetwinsize(far, (24, 80))
+        termios.tcsetwinsize(far, (24, columns))
         # a controlling terminal, so that Ctrl-C is a signal
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), far)
-        self.process = Forked(command, cwd=folder, preexec_fn=take_terminal, **streams)
+        self.process = Forked(command, cwd=folder, env=env, preexec_fn=take_terminal, **streams)
         os.close(far)
         self.said, self._read_to = "", 0
 

@@ -56,11 +56,6 @@ def test_what_a_message_says_is_told_by_its_parts(bench, golden):
     golden(error_fields(GuardRefused("the pump is latched")))
 
 
-def test_a_wall_shows_no_campaign_by_its_configuration(bench, golden):
-    """Which is meant would be a guess."""
-    golden(bench.rigctl("serve", "bench.yaml", "--wall", ".", code=2).err)
-
-
 @pytest.mark.parametrize("words", [("status",), ("serve", "--port", "0"), ("import", "a.yaml", "b.csv")])
 def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, words, golden):
     """Whoever deletes the folder that a terminal stands in is told so."""
@@ -69,15 +64,6 @@ def test_a_folder_that_has_gone_is_said_to_be(tmp_path, monkeypatch, bench, word
     monkeypatch.chdir(gone)
     gone.rmdir()
     golden(bench.rigctl(*words, code=2).err)
-
-
-@pytest.mark.parametrize(
-    "words", [("demo", "--keep", "bench.yaml"), ("run", "RIG", "--serve", "--state", "bench.yaml")]
-)
-def test_a_state_that_cannot_be_kept_where_it_is_wanted_is_refused(bench, words, golden):
-    """Also by what makes the directory before a campaign does."""
-    words = [str(ROOT / "config/greenhouse.yaml") if word == "RIG" else word for word in words]
-    golden(bench.rigctl(*words, code=1).err)
 
 
 def test_configurations_are_offered_and_the_way_to_them(bench):
