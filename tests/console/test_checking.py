@@ -52,30 +52,9 @@ def test_check_tells_how_long_going_safe_takes(board):
     assert all(url in told for url in safe["buses"])
 
 
-@pytest.mark.slow
-def test_run_tells_the_warnings_of_check(board):
-    """One line each on standard error, before the rig is opened (here: refused, as nothing is there)."""
-    text = BOARD.replace("/dev/serial/by-id/usb-mains", "/dev/ttyUSB7")
-    (warning,) = (w for w in board(text, "--json").json["warnings"] if "/dev/ttyUSB7" in w)
-    assert warning in board(text, verb="run", code=1).err
-
-
 def test_a_counter_too_coarse_for_a_trial_is_told_of(board):
     """A float32 at 100 000 kWh has steps of 1/128 kWh: 5 % of an hour at 156 W. A trial here takes an hour."""
     rated = "price: 0.31 EUR/kWh, rated: "
     assert len(board(BOARD.replace("price: 0.31 EUR/kWh", f"{rated}150 W"), "--json").json["warnings"]) == 1
     for fine in (f"{rated}300 W", "price: 0.31 EUR/kWh, max_per_trial: 1 kWh"):
         assert board(BOARD.replace("price: 0.31 EUR/kWh", fine), "--json").json["warnings"] == []
-
-
-def test_a_program_is_given_each_mistake_in_its_parts(bench, golden):
-    """File, line, column and key; what was got, what is allowed and what to do."""
-    text = BOARD.replace("settle: 14 min", "settle: 14 mM").replace("sensor: camera", "sensor: camra")
-    sensor, settle = bench.rigctl("check", bench.write("board.yaml", text), "--json", code=2).json["error"]["mistakes"]
-    assert (settle["file"], settle["line"], settle["path"]) == ("board.yaml", 10, "trial.settle")
-    assert text.splitlines()[9][settle["column"] - 1 :].startswith("settle:")
-    assert settle["got"] == '"14 mM"'
-    golden(settle["allowed"])
-    golden(settle["remedy"])
-    golden(sensor["remedy"])
-    assert sensor["got"] == '"camra"'

@@ -18,16 +18,6 @@ from tests.profiles import slow_beyond
 
 
 @pytest.mark.slow
-def test_status_repeats_the_answer_that_was_given_last(ingested):
-    """With the trial that it knew of; once something is corrected it may not hold, and is not said any more."""
-    run = ingested.rigctl("recommend", "--json").json["answer"]["ways"][0]
-    assert ingested.rigctl("status", "--json").json["answer"]["trial"] == 5
-    assert " + ".join(run["control_set"]) in ingested.rigctl("status").out
-    ingested.rigctl("void", "bench.yaml", "3", "--why", "the probe hung dry")
-    assert "answer" not in ingested.rigctl("status", "--json").json
-
-
-@pytest.mark.slow
 def test_status_says_how_the_last_run_ended(ingested):
     """What `suggest` and `ingest` wrote is no run; of one that was killed the remedy is said."""
     assert "ended" not in ingested.rigctl("status", "--json").json
@@ -50,13 +40,6 @@ def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):
     run, certainty = answer["answer"]["ways"][0], answer["answer"]["certainty"]
     assert (run["control_set"], run["setpoints"]) == (answer["control_set"], answer["setpoints"])
     assert certainty["kind"] == "one trial"
-
-
-@pytest.mark.slow
-def test_recommendation_from_a_file_is_the_journals(ingested):
-    """The same trials recommend the same thing, wherever they come from."""
-    from_file = ingested.rigctl("recommend", "bench.yaml", "--history", "trials.csv", "--json").json
-    assert from_file == ingested.rigctl("recommend", "--json").json
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """How verbs refuse, tell programs of it, and are completed by a shell."""
 
 import errno
-import json
 import os
 import shutil
 import subprocess
@@ -100,13 +99,6 @@ def test_bash_completes_verbs_options_and_configurations(bench):
         ["bash"], input="\n".join(lines), capture_output=True, text=True, env=environment, check=True
     )
     assert found.stdout.split("\n")[:-1] == list(asked.values()), found.stderr
-
-
-def test_an_error_of_a_run_is_one_document(bench, golden):
-    """Nothing else is on standard output, so that it can be parsed."""
-    answer = bench.rigctl("run", "bench.yaml", "--json", code=2)
-    assert json.loads(answer.out)["error"]["kind"] == "UsageError"
-    golden(answer.err)
 
 
 @pytest.mark.slow
