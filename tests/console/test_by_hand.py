@@ -163,18 +163,6 @@ def test_what_was_measured_far_from_what_was_suggested_is_no_following(bench):
         assert not departed or departed in said
 
 
-@pytest.mark.slow
-def test_what_was_set_comes_from_options_csv_and_json(bench, golden):
-    """Each says it in its own way; a variable that was not controlled has no setpoint."""
-    bench.rigctl("ingest", "bench.yaml", *GOOD, "--set", "ph=6.1,ca=2.5")
-    bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ph\n6.0,3.3,ph,1.2,0.5,6.2\n")
-    bench.rigctl("ingest", "bench.yaml", "set.csv")
-    assert [(r["setpoint.ph"], r["setpoint.ca"]) for r in exported(bench)] == [(6.1, 2.5), (6.2, None)]
-    bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ca\n6.0,3.3,ph,1.2,0.5,2\n")
-    error = bench.rigctl("ingest", "bench.yaml", "set.csv", code=2).err
-    golden(error)
-
-
 NOT_KEPT = {
     "history": (("--history", "trials.csv"), "its history is not the campaign's"),
     "seed": (("--seed", "8"), "seed: was 7, is 8"),

@@ -1,22 +1,11 @@
 from itertools import pairwise
 
-from rigctl.notify.gathering import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
+from rigctl.notify.gathering import FIRST_PAUSE_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
 from rigctl.notify.texts import Notice
 
 
 def message(number):
     return Notice(f"m{number}", "body", "info")
-
-
-def test_messages_come_in_order_one_at_a_time():
-    """The next one follows when the one before has arrived."""
-    delivery = Delivery()
-    for number in (1, 2):
-        delivery.put(message(number))
-    assert delivery.attempt(0.0).title == "m1"
-    assert delivery.attempt(1.0) is None
-    delivery.done(1.0, well=True)
-    assert delivery.attempt(1.0).title == "m2"
 
 
 def test_a_failure_is_tried_again_with_growing_pauses():
@@ -37,15 +26,6 @@ def test_a_failure_is_tried_again_with_growing_pauses():
     delivery.done(now_s + LONGEST_PAUSE_S, well=True)
     assert not delivery.worrying(1e9)
     assert not delivery.waiting
-
-
-def test_one_that_does_not_return_is_a_failure():
-    """It is not waited for."""
-    delivery = Delivery()
-    delivery.put(message(1))
-    delivery.attempt(0.0)
-    assert not delivery.hangs(HANGS_S - 1.0)
-    assert delivery.hangs(HANGS_S)
 
 
 def test_too_many_lose_the_oldest_and_the_next_says_so(golden):

@@ -19,16 +19,6 @@ def hold(drives, **setpoints):
         drives.channels[name].enabled = True
 
 
-@pytest.mark.slow
-def test_each_workpiece_brings_new_hardness_and_settings():
-    """Free variables are drawn anew with each workpiece, with the declared mean and sd."""
-    lathe = Lathe(np.random.SeedSequence(1))
-    values = np.array([loaded(lathe).values() for _ in range(400)])
-    for column, variable in enumerate(lathe_physics.VARIABLES):
-        assert values[:, column].mean() == pytest.approx(variable.natural.mean, abs=4 * variable.natural.sd / 20)
-        assert values[:, column].std() == pytest.approx(variable.natural.sd, rel=0.2)
-
-
 def test_a_drive_holds_its_setpoint_and_lets_go():
     """Enabled, a variable is at its setpoint; released, it goes back to what this workpiece brought."""
     lathe = Lathe(np.random.SeedSequence(2))
@@ -55,13 +45,6 @@ def test_wear_and_coolant_follow_taylor_and_the_cut():
     after = lathe.wear_mm3
     lathe.advance(3600.0)
     assert lathe.wear_mm3 == after
-
-
-def test_taylor_tool_life_falls_with_speed():
-    """Twice the speed shortens tool life eightfold, as the exponent says."""
-    x = np.array([[100.0, 0.2, 1.4, 5.0, 220.0], [200.0, 0.2, 1.4, 5.0, 220.0]])
-    slow, fast = lathe_physics.wear_mm3_per_min(x)
-    assert fast / slow == pytest.approx(8.0)
 
 
 def test_lathe_energy_is_power_times_time():
