@@ -92,11 +92,7 @@ REFERENCE = attrgetter("problem.reference")
         (said("today: {control: [ca], at: {ca: 2000 uM}}"), TODAY, {"ca": approx(2.0)}),
         (said("today: {control: []}"), TODAY, {}),
         (SMALL, TODAY, None),
-        (
-            said("reference: {every: 25 trials, control: [ph], at: {ph: 6}}"),
-            a_reference,
-            (25, ("ph",), (approx(0.5),)),
-        ),
+        (said("reference: {every: 25 trials, control: [ph], at: {ph: 6}}"), a_reference, (25, ("ph",), (approx(0.5),))),
         (said("reference: {every: 9 trials}"), REFERENCE, ReferenceTrials(9)),
         (SMALL, REFERENCE, None),
     ],

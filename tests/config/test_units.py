@@ -119,13 +119,7 @@ def test_a_number_and_an_exacoulomb_are_no_units(unit: str):
 
 @pytest.mark.parametrize(
     ("value", "remedy"),
-    [
-        ("1_000", "write 1000"),
-        ("0o17", "write 15"),
-        ("6", "remove the quotes"),
-        ("5,2", "write 5.2"),
-        ("x", ""),
-    ],
+    [("1_000", "write 1000"), ("0o17", "write 15"), ("6", "remove the quotes"), ("5,2", "write 5.2"), ("x", "")],
 )
 def test_what_looks_like_a_number_is_recognised(value, remedy):
     """And what it would be in YAML 1.2; anything else has no remedy."""

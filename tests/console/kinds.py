@@ -107,12 +107,7 @@ KINDS = (
     Kind("the average is left out", last_row("Mittelwert", 28.75, 55.2, 0.4, ""), flags=said(totals="skip")),
     Kind("total and deviation", xlsx({"T": [*SHEET, ["Total:", "", "", 0.75, ""], ["SD", 3, 6, 0.2, ""]]}), None),
     Kind("a sum without a word", last_row(199.5, 86.25, 165.5, 0.75, ""), None),
-    Kind(
-        "means without a label, kept",
-        last_row(66.5, 28.75, 55.17, 0.375, "proof"),
-        4,
-        flags=said(totals="keep"),
-    ),
+    Kind("means without a label, kept", last_row(66.5, 28.75, 55.17, 0.375, "proof"), 4, flags=said(totals="keep")),
     Kind("a trial in the middle of the others", last_row(66.5, 28.75, 61, 0.5, "proof"), 4),
     Kind("a hidden row", xlsx({"T": SHEET}, hidden=[3]), None),
     Kind("the hidden row is taken in", xlsx({"T": SHEET}, hidden=[3]), flags=said(hidden="keep")),
@@ -182,11 +177,7 @@ KINDS = (
     Kind("the header is said", xlsx({"T": [HEADER, *ROWS[:1], HEADER, *ROWS]}), flags=TableFlags(header=3)),
     Kind("two columns of remarks", xlsx({"T": [[*HEADER, "note", "comments"], *[[*row, "a", "b"] for row in ROWS]]})),
     Kind("a column that is missing", without("proof"), None),
-    Kind(
-        "a constant for it",
-        without("proof"),
-        flags=TableFlags(constants=["proof=86 degF"]),
-    ),
+    Kind("a constant for it", without("proof"), flags=TableFlags(constants=["proof=86 degF"])),
     Kind("a constant that is none", without("cost"), None, flags=TableFlags(constants=["cost=x"])),
     Kind("a constant beside its column", xlsx({"T": SHEET}), None, flags=TableFlags(constants=["proof=30"])),
     # what was controlled

@@ -108,19 +108,23 @@ def test_what_is_said_of_a_variable_without_a_unit_is_taken_whole(bench):
 
 @pytest.mark.slow
 def test_a_trial_that_was_not_as_suggested_says_so(bench):
-    """Another control set: the policy's memory stays, the departure is kept, and the suggestion is still replayed."""
+    """Another control set: the policy's memory stays as it was, the departure is kept, suggestions are replayed."""
+    done(bench, suggested(bench))
+    with open_reader(Path("state/bench")) as reader:
+        kept = reader.policy_state()
     answer = suggested(bench)
     other = next(s["control_set"] for s in answer["control_sets"] if s["control_set"] != answer["control_set"])
     label, proposed = "+".join(other), "+".join(answer["control_set"])
     told = done(bench, answer, control_set=other)
     departed = f"controlled {label} instead of {proposed}"
     assert departed in told.err
-    (row,) = exported(bench)
+    row = exported(bench)[-1]
     assert (row["hand.suggested"], row["hand.departed"], row["setpoint.ph"]) == (proposed, departed, None)
     assert departed in bench.rigctl("explain", "bench.yaml").out
     with open_reader(Path("state/bench")) as reader:
-        assert reader.policy_state() is None
-    assert bench.rigctl("replay", "bench.yaml", "--json").json["agree"] == 1
+        assert [r.policy_state for r in reader.trials()] == [kept, None]
+        assert reader.policy_state() == kept is not None
+    assert bench.rigctl("replay", "bench.yaml", "--json").json["agree"] == 2
 
 
 @pytest.mark.slow

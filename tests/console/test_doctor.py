@@ -139,10 +139,7 @@ def test_ports_are_named_for_good_or_not(wired, loaded, golden):
     }  # fmt: skip
     golden(said[[f.verdict for f in said].index("warn")].remedy)
     assert next(f for f in said if f.verdict == "bad").remedy.count("usb-") == 2
-    assert [f.what for f in machine._found(wired.machine, Subject())] == [
-        "/dev/serial/by-id/usb-FTDI_x-if00",
-        stable,
-    ]
+    assert [f.what for f in machine._found(wired.machine, Subject())] == ["/dev/serial/by-id/usb-FTDI_x-if00", stable]
 
 
 def test_a_port_by_a_relative_path_is_where_the_campaign_would_look(made, monkeypatch, golden):
@@ -161,19 +158,11 @@ def test_ports_may_be_opened_or_not(wired, loaded, golden):
     group = (wired.root / "dev/ttyUSB0").stat().st_gid
     wired.file("/etc/group", f"root:x:99999:\ndialout:x:{group}:\n")
     usb, stable, own = "access /dev/ttyUSB0", "access /dev/serial/by-id/usb-Atlas_pH-if00", "access /dev/ttyAMA0"
-    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [
-        (stable, "bad"),
-        (own, "bad"),
-        (usb, "bad"),
-    ]
+    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [(stable, "bad"), (own, "bad"), (usb, "bad")]
     remedies = {f.remedy for f in machine._allowed(wired.machine, Subject(loaded))}
     golden(remedies)
     wired.groups |= {group}
-    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [
-        (stable, "ok"),
-        (own, "bad"),
-        (usb, "ok"),
-    ]
+    assert sorted(verdicts(machine._allowed, wired, Subject(loaded))) == [(stable, "ok"), (own, "bad"), (usb, "ok")]
     wired.uid = 0
     assert {v for _, v in verdicts(machine._allowed, wired, Subject(loaded))} == {"ok"}
 

@@ -63,10 +63,7 @@ def recommendation() -> Recommendation:
     never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0)
     gain = Gain(6.2, 5.1, 7.3)
     alone = Reference((), {}, 5.7, 4.6, 6.8, None, "nothing", gain, 0.14, 0, 0.6)
-    lessons = (
-        Lesson("ph", True, 6.0, gain, 0.2),
-        Lesson("ca", False, 2.0, Gain(0.1, -0.3, 0.5), None),
-    )
+    lessons = (Lesson("ph", True, 6.0, gain, 0.2), Lesson("ca", False, 2.0, Gain(0.1, -0.3, 0.5), None))
     worth = Worth((alone,), lessons)
     return Recommendation(options[0], (*options[1:], never), 0.05, 11.3, worth)
 

@@ -47,35 +47,6 @@ def test_the_tolerance_halves_on_a_bench_by_hand(bench):
 
 
 @pytest.mark.slow
-def test_following_suggestions_is_remembered_like_a_campaign(bench):
-    """The journal of somebody who follows every suggestion has the states that a running campaign would have kept."""
-    for _ in range(4):
-        by_hand(bench, "bench.yaml", suggested(bench, "bench.yaml"))
-    loaded, state = load(Path("bench.yaml")), None
-    with open_reader(Path("state/bench")) as reader:
-        observations = reader.history(loaded.problem.space).observations
-    for n, stored in enumerate(states()):
-        known = History(observations[:n])
-        state = decide(Question(loaded.policy, loaded.problem, loaded.seed, known, state)).policy_state
-        assert stored == state
-    assert len({s["sobol_seed"] for s in states()}) == 1
-    bench.rigctl("replay", "bench.yaml")
-
-
-@pytest.mark.slow
-def test_another_trial_than_the_suggested_leaves_the_memory_as_it_was(bench):
-    """Where a person chose the control set, nothing is stored, and the last memory is what the next decision gets."""
-    by_hand(bench, "bench.yaml", suggested(bench, "bench.yaml"))
-    assert suggested(bench, "bench.yaml")["control_set"] == ["ca"]
-    by_hand(bench, "bench.yaml", None, control_set=["ph"])
-    first, second = states()
-    assert first is not None
-    assert second is None
-    with open_reader(Path("state/bench")) as reader:
-        assert reader.policy_state() == first
-
-
-@pytest.mark.slow
 def test_a_list_is_remembered_like_its_rows_one_by_one(bench):
     """Whether rows come in one ingest or in several makes no difference to the memory."""
     bench.rigctl("ingest", "bench.yaml", "trials.csv", "--state", "whole")

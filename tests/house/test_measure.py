@@ -4,15 +4,7 @@ import ast
 
 import pytest
 
-from tests.house.measure import (
-    Source,
-    circles,
-    complexity,
-    floors,
-    import_graph,
-    knows,
-    within,
-)
+from tests.house.measure import Source, circles, complexity, floors, import_graph, knows, within
 
 
 def house(**files: str) -> list[Source]:

@@ -11,12 +11,7 @@ from sim_rig.faces.registers import Bank, decode, encode
 
 @pytest.mark.parametrize(
     ("order", "words"),
-    [
-        ("ABCD", [0x4048, 0xF5C3]),
-        ("CDAB", [0xF5C3, 0x4048]),
-        ("BADC", [0x4840, 0xC3F5]),
-        ("DCBA", [0xC3F5, 0x4840]),
-    ],
+    [("ABCD", [0x4048, 0xF5C3]), ("CDAB", [0xF5C3, 0x4048]), ("BADC", [0x4840, 0xC3F5]), ("DCBA", [0xC3F5, 0x4840])],
 )
 def test_word_orders_are_those_of_the_field(order, words):
     """3.14 as float32 is 40 48 F5 C3, laid out as the order's name says."""
