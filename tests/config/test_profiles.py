@@ -52,15 +52,13 @@ def refused(rig, **device: object) -> list[tuple[str, int, dict[str, str]]]:
 
 
 def test_a_profile_gives_a_device_its_options(shipped, rig):
-    """What holds for all of the instrument, and before it what the quantity says."""
+    """What the device says itself, then what the quantity says, then what holds for all of the instrument."""
     inside, wall = rig(profile="oven/inside"), rig(profile="oven/wall")
     assert (inside.query, inside.unit, inside.terminator) == ("T1?", "degC", "\r\n")
     assert (wall.query, wall.terminator) == ("T2?", "\n")
-
-
-def test_what_the_device_says_itself_comes_first(shipped, rig):
-    """A key of the configuration goes before the same one of the profile."""
     assert rig(profile="oven/inside", terminator='"\\r"').terminator == "\r"
+    (shipped / "oven.yaml").write_text(OVEN.replace("  wall", "  # wall"))
+    assert rig(profile="oven").query == "T1?"  # of one quantity its name is enough
 
 
 def test_options_are_complete_without_the_profile(shipped, rig):
@@ -68,12 +66,6 @@ def test_options_are_complete_without_the_profile(shipped, rig):
     options = rig(profile="oven/inside").model_dump(mode="json", exclude_unset=True)
     (shipped / "oven.yaml").unlink()
     assert ScpiDriver.options.model_validate(options).query == "T1?"
-
-
-def test_a_profile_of_one_quantity_needs_no_second_word(shipped, rig):
-    """Its name alone is enough."""
-    (shipped / "oven.yaml").write_text(OVEN.replace("  wall", "  # wall"))
-    assert rig(profile="oven").query == "T1?"
 
 
 def test_ones_own_profile_goes_before_the_one_that_is_shipped(shipped, rig, tmp_path):
@@ -127,14 +119,10 @@ def test_a_mistake_in_a_profile_is_told_where_it_stands(shipped, rig, was, now, 
     golden(fields)
 
 
-def test_a_mistake_of_the_device_is_told_in_the_configuration(shipped, rig):
-    """Though it names a profile."""
+def test_a_mistake_is_told_once_and_that_of_the_device_in_the_configuration(shipped, rig, tmp_path):
+    """Though it names a profile; two devices tell of one in theirs once."""
     ((file, _, _),) = refused(rig, profile="oven/inside", terminator="x")
     assert file == "rig.yaml"
-
-
-def test_two_devices_tell_of_a_mistake_once(shipped, rig, tmp_path):
-    """It is one mistake."""
     (shipped / "oven.yaml").write_text(OVEN.replace('terminator: "\\r\\n"', "terminator: x"))
     text = "  {}: {{driver: scpi, bus: 'tcp://127.0.0.1:9', profile: oven/inside}}\n"
     (tmp_path / "rig.yaml").write_text(SMALL.replace("devices:\n", "devices:\n" + text.format("a") + text.format("b")))

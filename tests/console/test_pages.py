@@ -60,7 +60,6 @@ def strange(typed: str) -> str:
         if found is None:
             return word
     known = {name for option in found.params for name in option.opts} | {"--help"}
-    known = {name for option in found.params for name in option.opts} | {"--help"}
     given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     return ", ".join(sorted(given - known))
 

@@ -43,11 +43,6 @@ def plc():
     return Plc()
 
 
-def test_crc_is_the_published_one():
-    """The example of the serial line specification: 02 07 has CRC 41 12."""
-    assert crc16(bytes.fromhex("0207")) == bytes.fromhex("4112")
-
-
 @pytest.mark.parametrize(
     ("request_hex", "reply_hex"),
     [
