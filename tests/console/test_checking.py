@@ -52,6 +52,14 @@ def test_check_tells_how_long_going_safe_takes(board):
     assert all(url in told for url in safe["buses"])
 
 
+@pytest.mark.slow
+def test_run_tells_the_warnings_of_check(board):
+    """One line each on standard error, before the rig is opened (here: refused, as nothing is there)."""
+    text = BOARD.replace("/dev/serial/by-id/usb-mains", "/dev/ttyUSB7")
+    (warning,) = (w for w in board(text, "--json").json["warnings"] if "/dev/ttyUSB7" in w)
+    assert warning in board(text, verb="run", code=1).err
+
+
 def test_a_counter_too_coarse_for_a_trial_is_told_of(board):
     """A float32 at 100 000 kWh has steps of 1/128 kWh: 5 % of an hour at 156 W. A trial here takes an hour."""
     rated = "price: 0.31 EUR/kWh, rated: "
