@@ -146,8 +146,8 @@ def ingest(
 
 
 def _recorded(answer: Mapping[str, Any], currency: str) -> str:
-    first, *more = answer["trials"]
-    trials = f"trials {first} to {more[-1]}" if more else f"trial {first}"
+    new = answer["trials"]
+    trials = f"trials {new[0]} to {new[-1]}" if new[1:] else f"trial {new[0]}" if new else "no trial"
     return f"{trials} recorded; {answer['spent']:.2f} of {answer['budget']:.2f} {currency} spent"
 
 
