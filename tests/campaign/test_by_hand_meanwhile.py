@@ -35,9 +35,15 @@ async def test_nothing_is_driven_by_hand_that_everything_was_made_safe_before(st
 
 
 @pytest.mark.slow
-async def test_what_the_watch_made_safe_meanwhile_is_not_driven_and_the_refusal_is_kept(stage):
+async def test_what_the_watch_made_safe_meanwhile_is_not_driven_and_the_refusal_is_kept(stage, monkeypatch):
     """The journal is slow with the intent, an interlock fires, everything is made safe: the act is refused then."""
-    returns, refused, value = threading.Event(), [], [3.0]
+    returns, refused, checked, value, check = threading.Event(), [], [], [3.0], Manual._check
+
+    def checking(self, asked):
+        check(self, asked)
+        checked.append(asked)
+
+    monkeypatch.setattr(Manual, "_check", checking)
 
     async def drive():
         refused.append(await refusal(stage, "manual", operation="set", device="valve", value=1.0))
@@ -45,7 +51,7 @@ async def test_what_the_watch_made_safe_meanwhile_is_not_driven_and_the_refusal_
     async def person():
         stage.rig.doses._thread.submit(lambda _: returns.wait(30.0))
         driving = asyncio.create_task(drive())
-        await soon(lambda: stage.rig.doses._thread._executor._work_queue.qsize() > 0)
+        await soon(lambda: checked)
         value[0] = 0.5
         await soon(lambda: any(isinstance(e, Alarm) and e.kind == "interlock acid" for e in stage.told))
         returns.set()
