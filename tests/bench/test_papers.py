@@ -161,20 +161,20 @@ def test_an_effect_is_the_geometric_mean_over_settings_of_the_ratio():
 
 
 @pytest.mark.parametrize(
-    ("expected", "ratio", "error", "verdict"),
+    ("expected", "ratio", "error", "seeds", "verdict"),
     [
         *(
-            (expected, 0.01, float("nan"), "undecided")
+            (expected, 0.01, float("nan"), 1, "undecided")
             for expected in ({"below": 1.0}, {"above": 1.0}, {"within": 2.0})
         ),
-        *(({"within": 1.5}, ratio, 0.02, v) for ratio, v in ((1.0, "yes"), (2.0, "no"), (1.45, "undecided"))),
+        *(({"within": 1.5}, ratio, 0.02, 10, v) for ratio, v in ((1.0, "yes"), (2.0, "no"), (1.45, "undecided"))),
     ],
 )
 def test_equality_needs_the_whole_interval_inside_and_one_seed_decides_nothing(
-    expected: dict[str, float], ratio: float, error: float, verdict: str
+    expected: dict[str, float], ratio: float, error: float, seeds: int, verdict: str
 ) -> None:
     """Inside: yes; outside: no; across the border: undecided, and so is what has no spread, however small the ratio."""
-    assert Expected(**expected).verdict(Effect(Stat(log(ratio), error, 10), 1, 0).interval) == verdict
+    assert Expected(**expected).verdict(Effect(Stat(log(ratio), error, seeds), 1, 0).interval) == verdict
 
 
 def test_effects_and_verdicts_are_put_together():
