@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import os
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from rigctl.threads import keep_to_one_thread
 
@@ -24,7 +26,6 @@ from hypothesis import HealthCheck, settings  # noqa: E402 - after the line abov
 
 from tests import forked  # noqa: E402 - after the line above
 from tests.golden import golden, said_here  # noqa: E402, F401 - after the line above; fixtures of all tests
-from tests.workers import pytest_addoption, pytest_runtestloop  # noqa: E402, F401 - after the line above; hooks
 
 # made of the program's verbs once for all tests that call them, not for each call: that takes longer than most verbs
 vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
@@ -54,6 +55,11 @@ def twins() -> Iterator[None]:
     subprocess.Popen._execute_child = begin  # type: ignore[attr-defined]
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Have two workers more than processors: nearly half the time they wait, for processes and clocks."""
+    return (os.cpu_count() or 1) + 2
+
+
 def pytest_unconfigure() -> None:
     """End what was started for all tests of this process."""
     forked.end()
@@ -67,9 +73,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Search for no garbage while modules load, and never again in what they loaded: all of it stays."""
+    """Search for no garbage while modules load, and never again in what they loaded: all of it stays.
+
+    One worker loads first, the others wait for it: what it has compiled need not be compiled by each of them.
+    """
     gc.disable()
-    yield
-    gc.freeze()
-    gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
-    gc.enable()
+    with Path(__file__).open(encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
+        yield
+        gc.freeze()
+        gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
+        gc.enable()

@@ -141,11 +141,6 @@ def _parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
     return process, ours
 
 
-def begin() -> None:
-    """Begin the process that is forked, if there is none yet, for all that are forked from this one."""
-    _parent()
-
-
 def end() -> None:
     """End the process that is forked, if there is one, so that what all of them took counts as taken by the tests."""
     if _parent.cache_info().currsize:
