@@ -9,7 +9,7 @@ import pytest
 
 from rigctl.campaign import safe_file
 from rigctl.campaign.lock import Writer
-from rigctl.campaign.safe_file import Driven, SafeFile, driven_by, go_safe, joined, until_confirmed
+from rigctl.campaign.safe_file import Driven, SafeFile, driven_by, go_safe, joined, of_rig, until_confirmed
 from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
 from rigctl.rig.limits import ActuatorLimits
@@ -38,10 +38,14 @@ def test_what_is_written_is_read_again(tmp_path):
 
 def test_a_pump_is_stopped_as_what_doses_and_a_valve_is_let_go_as_what_is_set():
     """They are made safe by other words."""
-    rig = make_rig_spec(limits=dict.fromkeys(("pump", "valve"), ActuatorLimits(low=0.0, high=1.0, safe_state="off")))
+    rig = make_rig_spec(
+        speedup=60.0, limits=dict.fromkeys(("pump", "valve"), ActuatorLimits(low=0.0, high=1.0, safe_state="off"))
+    )
     devices = {name: replace(rig.devices["pump"], name=name) for name in rig.limits}
     kinds = {d.name: d.kind for d in driven_by(replace(rig, devices=devices))}
     assert kinds == {"pump": "doser", "valve": "actuator"}
+    told = of_rig(rig, {}, driven=True)
+    assert (told.driven, told.speedup) == (True, rig.speedup)
 
 
 def test_where_nothing_was_driven_there_is_no_word(tmp_path):
