@@ -10,10 +10,11 @@ import ast
 import gc
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import TypeGuard
 
 PRODUCT = ("rigctl", "drivers", "sim_rig")
 NO_RIG_NEEDS = ("rigctl/bench", "sim_rig")
@@ -52,6 +53,14 @@ READ_BACK = {
     "what a process was told is JSON": r"""\(\?P<tolerance>""",
 }
 """What a reader finds instead, and how it was done before."""
+SQL = re.compile(r"(SELECT|PRAGMA|INSERT|UPDATE) ")
+LOOKS = re.compile(
+    "all|any|approx|compile|count|dict|endswith|enumerate|find|findall|fullmatch|get|index|isdisjoint|issubset|len|list"
+    "|match|max|min|next|partition|removeprefix|removesuffix|replace|search|set|sorted|split|startswith|sub|sum|tuple|zip"
+)
+"""Functions and methods that look into a text or collection."""
+NO_WORDS = re.compile(r"""<[^>]*>|[\w-]+="[^"]*"?|`[^`]*`?|\w{3} [\d-]{10} \d\d:\d\d \w+""")
+"""What is no wording: markup, commands, points in time."""
 BRANCHES = (
     ast.If,
     ast.IfExp,
@@ -236,6 +245,90 @@ def knows(source: Source, words: str) -> bool:
     return any(pattern.search(name) for name in source.names)
 
 
+def kinds(sources: Iterable[Source]) -> frozenset[str]:
+    found = set()
+    for node in (node for source in sources for node in source.nodes):
+        match node:
+            case ast.Subscript(value=ast.Name(id="Literal"), slice=named):
+                pass
+            case ast.keyword(arg="kind", value=named):
+                pass
+            case ast.Call(func=ast.Name(id="WatchRule" | "Phase" | "Finding"), args=[named, *_]):
+                pass
+            case _:
+                continue
+        found |= {inner.value for inner in ast.walk(named) if isinstance(inner, ast.Constant)}
+    return frozenset(text for text in found if isinstance(text, str))
+
+
+def compared(node: ast.AST) -> Iterator[ast.Constant]:
+    """Yield the texts in an assertion, and in the `match` of what must be raised; none of any other node."""
+    tested = node.test if isinstance(node, ast.Assert) else None
+    tested = node.value if isinstance(node, ast.keyword) and node.arg == "match" else tested
+    left = [] if tested is None else [tested]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+            yield inner
+        left += [inner.func] if asked_of(inner) else ast.iter_child_nodes(inner)
+
+
+def asked_of(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Tell whether a call is of what is tested, whose texts are given to it, and no look into what came of that."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return not LOOKS.fullmatch(name)
+
+
+@cache
+def given(source: Source) -> list[str]:
+    """Return the texts that a file's tests give to what they test, or write themselves: all but expected ones."""
+    apart = {id(text) for node in source.nodes for text in compared(node)}
+    for node in source.nodes:
+        if isinstance(node, ast.Expr):  # a docstring
+            apart.add(id(node.value))
+        for decorator in getattr(node, "decorator_list", ()):
+            apart |= set(map(id, ast.walk(decorator)))
+    texts = (node for node in source.nodes if isinstance(node, ast.Constant) and id(node) not in apart)
+    return [text.value for text in texts if isinstance(text.value, str)]
+
+
+@dataclass(frozen=True)
+class Pins:
+    """What is a sentence of the product's where a test compares with it, and what only looks like one."""
+
+    names: frozenset[str]
+    """A kind of alarm, say, is a name; and so is what the tests' own helpers call something."""
+    calls: frozenset[str]
+    """What a driver is asked for, by the names of its methods: a test's driver keeps `valve read_back` of it."""
+
+    @classmethod
+    def of(cls, product: Sequence[Source], helpers: Sequence[Source]) -> Pins:
+        protocols = [source for source in product if source.path == "rigctl/rig/protocols.py"]
+        calls = frozenset(f.name for source in protocols for f in functions(source))
+        return cls(kinds(product).union(*map(given, helpers)), calls)
+
+    def are_in(self, source: Source, words: int) -> dict[str, list[ast.Constant]]:
+        """Return the sentences of so many words or more that each of a file's tests compares with."""
+        own = "\n".join(given(source))
+        bodies = (top.body if isinstance(top, ast.ClassDef) else [top] for top in source.tree.body)
+        tests = (node for body in bodies for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        found = {
+            test.name: [
+                text for node in ast.walk(test) for text in compared(node) if self._pinned(text.value, words, own)
+            ]
+            for test in tests
+        }
+        return {name: texts for name, texts in found.items() if texts}
+
+    def _pinned(self, text: str, words: int, own: str) -> bool:
+        _, _, call = text.partition(" ")
+        if not call.strip() or call in self.calls or text in self.names or text in own or SQL.match(text):
+            return False
+        return len(re.findall(r"[A-Za-z][\w-]+", NO_WORDS.sub("", text))) >= words
+
+
 def table(root: Path) -> list[tuple[str, str]]:
     """Measure a checkout: names of measures and their figures, in the order in which they are printed."""
     product = read(root, PRODUCT)
@@ -256,6 +349,10 @@ def table(root: Path) -> list[tuple[str, str]]:
         printed.append((f"{package}: rooms, floors, arrows", ", ".join(map(str, figures))))
     for concept, words in CONCEPTS.items():
         printed.append((f"files that know of: {concept}", str(sum(knows(source, words) for source in product))))
+    pins = Pins.of(product, [source for source in tests if not is_test[source.path]])
+    for words in (2, 4):
+        found = [texts for s in tests if is_test[s.path] for texts in pins.are_in(s, words).values()]
+        printed.append((f"tests that pin a text of {words} words; texts", f"{len(found)}; {sum(map(len, found))}"))
     classes = Counter(node.name for s in product for node in s.nodes if isinstance(node, ast.ClassDef))
     shared = sum(count > 1 for name, count in classes.items() if not name.startswith("_"))
     worst = max((complexity(function), f"{s.path}:{function.name}") for s in product for function in functions(s))

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from tests.house.measure import Source, circles, complexity, floors, import_graph, knows, within
+from tests.house.measure import Pins, Source, circles, complexity, floors, import_graph, knows, within
 
 
 def house(**files: str) -> list[Source]:
@@ -47,3 +47,31 @@ def test_complexity_counts_the_ways_through_a_function(body, paths):
 def test_a_concept_is_known_by_names_and_not_by_sentences(text, found):
     """A file knows of a concept where a name of its code has its word."""
     assert knows(Source("rigctl/x.py", text), "looks?") == found
+
+
+PRODUCT_SAYS = [
+    Source("rigctl/rig/protocols.py", "class Actuator:\n  def read_back(self): ...\n"),
+    Source("rigctl/campaign/loop.py", "alarm(kind='trial failed')\nPhase = Literal['at rest']\n"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("'A docstring.'\n  y('some words')\n  assert 'no water' in y", (1, 0)),
+        ("with raises(E, match='no such pump here'): f()", (1, 1)),
+        ("assert kind == 'trip'", (0, 0)),
+        ("assert kinds == ['trial failed', 'at rest'] and calls == ['valve read_back']", (0, 0)),
+        ("give('the lamp was off')\n  assert why == 'the lamp was off'", (0, 0)),
+        ("assert '`rigctl alarm reset-trip CONFIG`' in y and '<p class=\"a b\">' in y", (0, 0)),
+        ("assert y == 'a helper says so'", (0, 0)),
+        ("assert load('model: a prior').told.startswith('no water')", (1, 0)),
+        ("assert load(BENCH.replace('one', 'two of them')) == 1", (0, 0)),
+        ("def inner():\n    assert 'no water' in y", (1, 0)),
+    ],
+)
+def test_sentences_are_counted_where_a_test_compares_with_them(body, found):
+    """Neither names of kinds and calls, nor what a test gave itself, nor commands and markup are its words."""
+    pins = Pins.of(PRODUCT_SAYS, [Source("tests/fakes.py", "say('a helper says so')\n")])
+    test = Source("tests/test_x.py", f"def test_x():\n  {body}\n")
+    assert tuple(len(pins.are_in(test, words)) for words in (2, 4)) == found
