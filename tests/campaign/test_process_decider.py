@@ -28,7 +28,6 @@ from rigctl.errors import NoAnswer, PolicyError
 from tests.campaign.bad_policies import Bad, Homebound, NotFound
 from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
-from tests.profiles import nightly_beyond
 from tests.system.stack import wait_until
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -168,7 +167,7 @@ async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("example", nightly_beyond(1, ["lathe", "wind-tunnel", "greenhouse"]))
+@pytest.mark.parametrize("example", ["greenhouse", "lathe", "wind-tunnel"])
 async def test_the_examples_decide_there_to_the_same_bits(decider, example):
     """Problem and policy of every example arrive as they are, and what the process keeps changes no decision."""
     loaded = load(CONFIG / f"{example}.yaml")
@@ -314,7 +313,7 @@ async def test_a_question_broken_off_leaves_no_answer_behind(decider):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("number", nightly_beyond(1, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]))
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 async def test_who_ends_the_controller_ends_the_process_through_it(decider, number):
     """A signal meant for all of rigctl does not end a decision."""
     spec = make_spec()

@@ -8,7 +8,6 @@ import pytest
 
 from tests import forked
 from tests.drivers.brokers import eventually
-from tests.profiles import nightly_beyond
 
 pytestmark = pytest.mark.slow
 
@@ -62,10 +61,7 @@ def states(folder) -> list[str]:
         return [state for (state,) in journal.execute("select state from trials order by trial")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "channel"),
-    nightly_beyond(1, [("tasmota", "lamp", 1), ("shelly", "shellyplus1pm-01", 0)], several=True),
-)
+@pytest.mark.parametrize(("kind", "name", "channel"), [("tasmota", "lamp", 1), ("shelly", "shellyplus1pm-01", 0)])
 def test_three_trials_with_a_plug_a_sensor_and_a_meter(shelf, tmp_path, kind, name, channel):
     """Each is recorded and paid by what the plug counted; in the end it is off."""
     plug, config = shelf(kind, name, channel)

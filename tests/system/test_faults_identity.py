@@ -9,7 +9,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.lock import state_lock
 from rigctl.rig.clocks import RealClock, boot_id
 from tests.simulated import start_sim
-from tests.system.stack import SPEED, greenhouse, next_trial, rows
+from tests.system.stack import SPEED, WITH_CALCIUM, greenhouse, next_trial, rows
 
 pytestmark = pytest.mark.system
 
@@ -35,6 +35,23 @@ def left_safe(stack, config, state):
         if rows(state, "SELECT safe FROM starts ORDER BY id DESC LIMIT 1")[0]["safe"]:
             return
     raise AssertionError("no campaign ended with everything confirmed to be safe")
+
+
+def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
+    """Each is another than the one pinned at its first start: refused, and neither a dose nor a command goes out."""
+    config, state = greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM), tmp_path / "state"
+    left_safe(stack, config, state)
+    names = {r["device"]: r["serial"] for r in rows(state, "SELECT device, serial FROM pins")}
+    assert names["ca_doser"] != names["ph_doser"]
+    before = sim.state()
+    swapped = {"ca": sim.buses["acid"], "acid": sim.buses["ca"]}
+    run = ended(stack, config, state, buses=swapped)
+    assert run.process.returncode == 1
+    assert (run.error["kind"], run.error["devices"]) == ("IdentityMismatch", ["ca_doser", "ph_doser"])
+    assert "device accept" in run.error["what"]
+    after = sim.state()
+    assert (after["doses"], after["writes"]) == (before["doses"], before["writes"])
+    assert ended(stack, config, state).process.returncode == 0
 
 
 def test_fault_18_an_exchanged_instrument_is_refused_until_a_person_accepts_it(sim, stack, tmp_path):

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from tests.system.stack import WITH_CALCIUM, WITHIN_S, greenhouse, wait_until
+from tests.system.stack import WITH_CALCIUM, WITHIN_S, because, greenhouse, next_trial, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -21,6 +21,20 @@ def starved(manager):
             pass
     except TimeoutError:
         return
+
+
+def test_fault_64_a_frozen_outcome_is_no_result(sim, stack, tmp_path):
+    """The camera says the same to the last digit while all else changes: FAILED, alarm, hold, until it moves again."""
+    run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
+    sim.control({"fault": "sensor", "name": "camera", "mode": "frozen"})
+    failed = next_trial(run, "FAILED")["trial"]
+    assert "frozen" in because(run, failed)
+    run.until(lambda: "HOLDING" in run.phases(), "a hold")
+    assert run.alarms(kind="missing", source="growth", severity="MAJOR", state="stands")
+    known = len(run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'"))
+    assert known <= failed
+    sim.control({"clear": True})
+    assert next_trial(run, "RECORDED", after=failed)["trial"] > failed
 
 
 def test_fault_72_a_daily_cap_is_waited_out(sim, stack, tmp_path):

@@ -160,6 +160,18 @@ def test_fault_116_a_start_after_a_crash_holds_until_the_valve_is_shut_then_goes
     assert (start.wait(), plc.on) == (0, False)
 
 
+def test_fault_116_two_signals_end_a_start_that_holds(again, plc):
+    """Exit 1; what was left on is known to whoever comes next."""
+    rigctl, start = again
+    for expected in ("stays", "leaving"):
+        start.process.send_signal(signal.SIGTERM)
+        wait_until(lambda word=expected: word in start.said, "its answer")
+    assert (start.wait(), plc.on) == (1, True)
+    plc.refuses = 0
+    assert rigctl("safe", "--if-left-driven").wait() == 0
+    assert not plc.on
+
+
 def test_fault_89_a_hung_campaign_is_ended_by_force_and_its_rig_made_safe(driven, plc):
     """Without force it is named only; with it the process is gone, and the coil off."""
     rigctl, run = driven

@@ -2,17 +2,19 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+import psutil
 import pytest
 
 from tests.forked import BEFORE, Forked, take_terminal, take_terminal_under_nohup
 from tests.profiles import nightly_beyond
 from tests.system.signal_matrix import is_safe
-from tests.system.stack import Process, greenhouse
+from tests.system.stack import Process, greenhouse, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -145,3 +147,18 @@ def test_fault_54_a_hangup_that_was_ignored_stays_ignored(sim, start):
     os.close(ours)
     assert run.wait() == 0
     assert run.count("RECORDED") == 4
+
+
+@pytest.mark.parametrize(("name", "code"), nightly_beyond(1, [("SIGHUP", 0), ("SIGINT", 130)], several=True))
+def test_a_demo_that_is_ended_leaves_no_process_behind(tmp_path, name, code):
+    """A closed terminal or Ctrl-C, at whatever moment: the simulated rig is stopped too."""
+    command = [sys.executable, "-m", "rigctl", "demo", "--keep", str(tmp_path)]
+    demo = Forked(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def simulated() -> list[psutil.Process]:
+        return [p for p in psutil.Process(demo.pid).children() if "sim_rig" in " ".join(p.cmdline())]
+
+    rig = wait_until(simulated, "the simulated rig")
+    demo.send_signal(signal.Signals[name])
+    assert demo.wait() == code
+    assert not any(p.is_running() for p in rig)

@@ -105,3 +105,16 @@ def test_fault_68_a_file_deleted_under_the_campaign_is_noticed(sim, stack, tmp_p
     run.until(lambda: run.alarms(kind="files", severity="MAJOR"), "the alarm")
     sim.wait_until_safe()
     assert run.alive
+
+
+def test_fault_71_a_meter_away_for_a_while_is_waited_for(sim, stack, tmp_path):
+    """The campaign holds, says for whom, and goes on when it is back; it neither ends nor burns through trials."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
+    next_trial(run, "RECORDED")
+    sim.control({"fault": "unplug", "bus": "mains"})
+    run.until(lambda: run.phases()[-1:] == ["HOLDING"], "a hold")
+    trials = len(run.rows("SELECT 1 FROM trials"))
+    run.until(lambda: run.alarms(source="mains_meter"), "its name")
+    sim.control({"fault": "replug", "bus": "mains"})
+    assert next_trial(run, "RECORDED")["trial"] > trials
+    assert len(run.rows("SELECT 1 FROM trials WHERE state = 'FAILED'")) <= 2
