@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from pyModbusTCP.server import DataBank, DataHandler
 
+from rigctl.campaign import awaiting
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.events import TrialStep
-from rigctl.campaign.trial import State
+from rigctl.campaign.events import TrialProposed
 from rigctl.config.load import load
 from rigctl.console.assemble import rig_factory
+from rigctl.errors import RigctlError, Tripped
 from rigctl.page.campaign import campaign_spec
-from rigctl.rig.clocks import Civil, Clock, RealClock
+from rigctl.rig.clocks import RealClock
+from rigctl.rig.values import Alarm
 from tests.campaign.fakes import TenLines, ThreadDecider
 from tests.campaign.test_acts import ask, phases, soon
 from tests.drivers.circuits import Pump
@@ -54,6 +56,7 @@ safety:
   interlocks: [{name: empty, when: "b < 10 uM", then: THEN}]
   watch: {every: 0.2 s, clear_for: 1 s}
 """
+LATE = ("sensor: balance}", "by: hand, within: 3 d}")
 FEED = (
     ("control_sets: all", "  feed: {unit: mL, range: [0.5, 0.6], doses: {pump: feeder}}\ncontrol_sets: [[feed]]"),
     (
@@ -74,9 +77,7 @@ class Plc(DataHandler):
     def __init__(self):
         super().__init__(DataBank())
         self.on: list[int] = []
-        self.answers = threading.Event()
-        """Whether it answers writes of coils."""
-        self.answers.set()
+        self.offs = 0
         self.reads(PROBE, 20.0)
         self.reads(BALANCE, 5.0)
 
@@ -85,8 +86,8 @@ class Plc(DataHandler):
         self.data_bank.set_input_registers(at, list(struct.unpack(">HH", struct.pack(">f", value))))
 
     def write_coils(self, address, bits_l, srv_info):
-        self.answers.wait(30.0)
         self.on += [address + i for i, bit in enumerate(bits_l) if bit]
+        self.offs += not any(bits_l)
         return super().write_coils(address, bits_l, srv_info)
 
 
@@ -117,6 +118,7 @@ class Bench:
     told: list[Any] = field(default_factory=list)
     clock: Any = field(default_factory=RealClock)
     heard: Any = None
+    doses: Any = None
 
     def listen(self, event):
         self.told.append(event)
@@ -136,22 +138,15 @@ class Bench:
         spec = replace(campaign_spec(loaded), policy=TenLines(), policy_name="ten-lines", policy_options={})
         spec = replace(spec, max_trials=max_trials)
         make = rig_factory(loaded, clock)
-        return await run_campaign(spec, self.state, make, clock, self.listen, decider=ThreadDecider())
 
+        def factory(doses, news):
+            self.doses = doses
+            return make(doses, news)
 
-@dataclass
-class Ahead(Clock):
-    """Real time, of which a test may let some pass at once."""
+        return await run_campaign(spec, self.state, factory, clock, self.listen, decider=ThreadDecider())
 
-    speedup: float = 1.0
-    civil: Civil = field(default_factory=Civil)
-    passed_s: float = 0.0
-
-    def now_s(self):
-        return time.clock_gettime(time.CLOCK_BOOTTIME) + self.passed_s
-
-    def sleep(self, seconds):
-        time.sleep(seconds)
+    def alarmed(self, what):
+        return any(what in str(event) for event in self.told if isinstance(event, Alarm))
 
 
 @pytest.fixture
@@ -161,21 +156,28 @@ def bench(tmp_path):
         yield Bench(plc, tmp_path / "state")
 
 
-@pytest.fixture
-def feeder():
-    """A pump on a serial port, at `path`."""
-    pump = Feeder()
+async def test_what_trips_before_a_trial_begins_opens_no_valve(bench, monkeypatch, golden):
+    """The level falls while the journal is asked what is awaited: the PLC is told to switch nothing on."""
+    asked = awaiting.Awaiting.in_the_way
+
+    async def slowly(self):
+        why = await asked(self)
+        bench.plc.reads(PROBE, 5.0)
+        await soon(lambda: bench.alarmed("empty"))
+        return why
+
+    monkeypatch.setattr(awaiting.Awaiting, "in_the_way", slowly)
+    with golden.raises(Tripped):
+        await bench.run(LATE)
+    assert bench.plc.on == []
+
+
+async def test_who_stops_what_waits_for_room_fills_no_tank(bench):
+    """The second trial has no room under the pump's cap: stopped, it neither refills nor doses."""
+    feeder = Feeder()
 
     def answer(request):
-        return ["".join(f"{line}\r" for line in pump(request[:-1].decode())).encode()]
-
-    with peers() as make:
-        pump.path = str(make(PtyPeer, cut_lines(b"\r"), answer).path)
-        yield pump
-
-
-async def test_who_stops_what_waits_for_room_fills_no_tank(bench, feeder):
-    """The second trial has no room under the pump's cap: stopped, it neither refills nor doses."""
+        return ["".join(f"{line}\r" for line in feeder(request[:-1].decode())).encode()]
 
     async def stop():
         await soon(lambda: phases(bench)[-1:] == ["WAITING"])
@@ -183,34 +185,45 @@ async def test_who_stops_what_waits_for_room_fills_no_tank(bench, feeder):
         await ask(bench, "stop", why="enough")
         return before
 
-    stopping = asyncio.create_task(stop())
-    result = await bench.run(*FEED, max_trials=9, pump=feeder.path)
-    assert bench.plc.on == await stopping
+    with peers() as make:
+        pump = make(PtyPeer, cut_lines(b"\r"), answer)
+        stopping = asyncio.create_task(stop())
+        result = await bench.run(*FEED, max_trials=9, pump=str(pump.path))
+        before = await stopping
     assert (result.ending, result.trials, len(feeder.doses)) == ("stopped", 1, 1)
+    assert bench.plc.on == before
 
 
-async def test_a_pause_shuts_the_valve_also_after_a_wait_for_room_that_was_broken_off(bench, feeder):
-    """Resumed while everything still goes safe, it goes on with its trial; the pause after that is told to the PLC."""
-    bench.clock, plc = Ahead(), bench.plc
+async def test_what_is_asked_by_hand_does_not_leave_after_everything_was_made_safe(bench):
+    """The journal is slow with the intent, the level falls, everything is made safe: the valve is not opened then."""
+    returns, refused, pausing = threading.Event(), [], []
+
+    def pause_once(event):
+        if isinstance(event, TrialProposed) and not pausing:
+            pausing.append(asyncio.create_task(ask(bench, "pause")))
+
+    async def drive():
+        try:
+            await ask(bench, "manual", operation="set", device="valve", value=20.0)
+        except RigctlError as error:
+            refused.append(str(error))
 
     async def person():
-        await soon(lambda: phases(bench)[-1:] == ["WAITING"])
-        plc.answers.clear()
-        await ask(bench, "pause", now=True)
-        await ask(bench, "resume")
-        bench.clock.passed_s = 90_000.0
-        plc.answers.set()
-        measured = lambda: sum(isinstance(e, TrialStep) and e.state is State.RUNNING for e in bench.told)  # noqa: E731
-        await soon(lambda: measured() == 2)
-        assert plc.data_bank.get_coils(1) == [True]
-        await ask(bench, "pause")
         await soon(lambda: phases(bench)[-1:] == ["PAUSED"])
-        shut = plc.data_bank.get_coils(1) == [False]
-        await ask(bench, "stop", why="enough")
-        return shut
+        journal, before = bench.doses._thread, bench.plc.offs
+        bench.plc.on.clear()
+        journal.submit(lambda _: returns.wait(30.0))
+        driving = asyncio.create_task(drive())
+        await soon(lambda: journal._executor._work_queue.qsize() > 0)
+        bench.plc.reads(PROBE, 5.0)
+        await soon(lambda: bench.plc.offs > before + 1)
+        returns.set()
+        await driving
+        await ask(bench, "safe")
 
+    bench.heard = pause_once
     acting = asyncio.create_task(person())
-    both = (FEED[0][0], FEED[0][1].replace("[[feed]]", "[[b, feed]]"))
-    await bench.run(both, *FEED[1:], then="warn", max_trials=9, pump=feeder.path)
-    assert await acting
-    assert len(feeder.doses) == 2
+    await bench.run(then="hold", max_trials=3)
+    await acting
+    assert bench.plc.on == []
+    assert "refused" in refused[0]

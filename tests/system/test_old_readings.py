@@ -1,7 +1,8 @@
-"""Nothing is set by readings from before a process was stopped: at speed 1, told by a PLC that nobody here wrote."""
+"""Nothing is set by readings that have grown old: real processes at speed 1, told by a PLC that nobody here wrote."""
 
 import os
 import signal
+import textwrap
 import threading
 import time
 from pathlib import Path
@@ -18,18 +19,31 @@ pytestmark = [pytest.mark.system, pytest.mark.slow]
 
 VALVE, REFILL = 1, 5
 """Coils."""
+SLEPT = '''
+    """The time since boot of a machine that has slept, if a file says how long; the other clocks know nothing of it."""
+    import os
+    import time
+
+    honest = time.clock_gettime
+
+    def clock_gettime(clock):
+        slept = "SLEPT" in os.environ and clock == time.CLOCK_BOOTTIME and os.path.exists(os.environ["SLEPT"])
+        return honest(clock) + (float(open(os.environ["SLEPT"]).read()) if slept else 0.0)
+
+    time.clock_gettime = clock_gettime
+'''
 
 
 class Board(Plc):
-    """What the valve and the refill are told is kept; the answer to one read is kept back.
+    """What the valve and the refill are told is kept; the answer to one read is kept back when the test asks for that.
 
-    That is the first read of coils after the probe was read: the look has its readings, nothing is decided yet.
+    It is the first read of coils after the probe was read: the look has its readings, nothing is decided yet.
     """
 
     def __init__(self):
         super().__init__()
         self.told: list[str] = []
-        self.keep_back, self.looked = True, False
+        self.keep_back = self.looked = False
         self.kept_back, self.go_on = threading.Event(), threading.Event()
 
     def read_i_regs(self, address, count, srv_info):
@@ -68,8 +82,8 @@ def plc():
 
 
 @pytest.fixture
-def run(plc, tmp_path):
-    """A campaign on it that looks before it decides."""
+def bench(plc, tmp_path):
+    """Starts rigctl on it, where the machine's sleep is known by the file `slept`."""
     config = yaml.safe_load(RIG.replace("PORT", str(plc.port)))
     config |= {"model": dict(SURE), "safety": {"safe_state": config["safety"]["safe_state"]}}
     config["safety"]["watch"] = {"clear_for": "1 s"}
@@ -78,20 +92,61 @@ def run(plc, tmp_path):
     for device in config["devices"].values():
         device["timeout"] = "60 s"  # an answer that is kept back still comes in time, however busy the machine is
     (tmp_path / "rig.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    stack, state = Stack(None, tmp_path), tmp_path / "state"
-    yield stack.rigctl("run", tmp_path / "rig.yaml", "--state", state, "--json", "--max-trials", 2, state=state)
+    (tmp_path / "sitecustomize.py").write_text(textwrap.dedent(SLEPT), encoding="utf-8")
+    stack = Stack(None, tmp_path)
+
+    def start(verb, *arguments):
+        environment = {"PYTHONPATH": str(tmp_path), "SLEPT": str(tmp_path / "slept")}
+        options = ("--state", tmp_path / "state", "--json", *arguments)
+        return stack.rigctl(verb, tmp_path / "rig.yaml", *options, state=tmp_path / "state", **environment)
+
+    yield start
     stack.end()
 
 
-def test_nothing_is_set_by_what_was_read_before_the_process_was_stopped(plc, run):
-    """It stands still for longer than the watch allows itself: the trial is broken off, and the next one looks anew."""
-    run.until(plc.kept_back.is_set, "the look's last answer kept back")
+def stopped(run):
+    """Stop the process, and return when none of it runs any more."""
     os.kill(run.process.pid, signal.SIGSTOP)
     stat = Path(f"/proc/{run.process.pid}/stat")
     wait_until(lambda: stat.read_text(encoding="ascii").rpartition(")")[2].split()[0] == "T", "it has stopped")
-    time.sleep(VERY_LATE_S + 1.5)
+
+
+def go_on(run, plc):
+    """Let the answer come that was kept back, then let the process go on."""
     plc.go_on.set()
     os.kill(run.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("verb", ["run", "operate"])
+def test_nothing_is_set_by_what_was_read_before_the_machine_slept(plc, bench, tmp_path, verb):
+    """Half an hour passes between look and decision: the PLC is told nothing, and prepares anew for another look."""
+    if verb == "operate":
+        first = bench("run", "--max-trials", 1)
+        assert first.wait() == 0, first.said
+        assert plc.told == GOOD
+        plc.told.clear()
+    plc.keep_back = True
+    run = bench(verb, "--max-trials" if verb == "run" else "--batches", 2)
+    run.until(plc.kept_back.is_set, "the look's last answer kept back")
+    stopped(run)
+    (tmp_path / "slept").write_text("1800", encoding="ascii")
+    go_on(run, plc)
+    assert run.wait() == 0, run.said
+    assert plc.told[:2] == ["refilled", "refilled"]
+    assert plc.told[-3:] == GOOD
+    given_up = 1 if verb == "run" else 2
+    (state,) = run.rows("SELECT state FROM trials WHERE trial = ?", given_up)
+    assert (state["state"], "30 min" in because(run, given_up)) == ("ABANDONED", True)
+
+
+def test_nothing_is_set_by_what_was_read_before_the_process_was_stopped(plc, bench):
+    """It stands still for longer than the watch allows itself: the trial is broken off, and the next one looks anew."""
+    plc.keep_back = True
+    run = bench("run", "--max-trials", 2)
+    run.until(plc.kept_back.is_set, "the look's last answer kept back")
+    stopped(run)
+    time.sleep(VERY_LATE_S + 1.5)
+    go_on(run, plc)
     assert run.wait() == 0, run.said
     assert plc.told[:2] == ["refilled", "refilled"]
     assert plc.told[-3:] == GOOD
