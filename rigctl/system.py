@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 CLOEXEC: Final[int] = getattr(os, "O_CLOEXEC", 0)
@@ -96,10 +97,11 @@ def environment() -> dict[str, str]:
 
 
 def step_back(pid: int) -> None:
-    """Have a process, or with 0 this one, give way to all others; harmless if it is gone."""
+    """Have a process, or with 0 this one, give way to all others, in memory too; harmless if it is gone."""
     if hasattr(os, "setpriority"):
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, pid, POLITE)
+            Path(f"/proc/{pid or 'self'}/oom_score_adj").write_text("1000", encoding="ascii")  # ended before a campaign
 
 
 def sync(path: os.PathLike[str]) -> None:

@@ -1,12 +1,15 @@
 """The answer is worked out beside a campaign, for whoever asks first."""
 
+import os
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
+from rigctl import system
 from rigctl.campaign import answered, learned
 from rigctl.console import ahead
 from rigctl.console.ahead import answering_ahead
@@ -55,6 +58,16 @@ def test_where_no_process_can_be_had_the_campaign_goes_on(tmp_path, monkeypatch)
         assert tried.acquire(timeout=PATIENCE_S)
         renew()
         assert tried.acquire(timeout=PATIENCE_S)
+
+
+def test_where_memory_runs_out_the_process_is_ended_before_the_campaign():
+    """Linux ends what has the highest score; and it runs when nobody else does."""
+    process = subprocess.Popen(FOREVER)
+    system.step_back(process.pid)
+    adjusted = Path(f"/proc/{process.pid}/oom_score_adj").read_text(encoding="ascii")
+    assert (os.getpriority(os.PRIO_PROCESS, process.pid), adjusted) == (15, "1000\n")
+    process.kill()
+    process.wait()
 
 
 @pytest.mark.slow
