@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sqlite3
+from contextlib import ExitStack, closing
 
 import pytest
 from pyModbusTCP.constants import EXP_ACKNOWLEDGE, EXP_SLAVE_DEVICE_BUSY
@@ -32,6 +34,9 @@ devices:
 safety: {safe_state: {valve: "off"}}
 """
 
+SPENT = "{total: 0.05 EUR, max_per_trial: 0.05 EUR}"
+"""After one trial."""
+
 
 class Plc(DataHandler):
     """Refuses every write while it is told to; its coil is the witness."""
@@ -41,11 +46,18 @@ class Plc(DataHandler):
         self.refuses, self.refused = 0, 0
         self.shut = False
         """Whether a coil was switched off."""
+        self.refuses_once_measured = False
+        """Whether it refuses writes from the first reading of its balance on, with the valve on."""
         self.data_bank.set_input_registers(0, [5, 0, 7])
 
     @property
     def on(self):
         return self.data_bank.get_coils(1)[0]
+
+    def read_i_regs(self, address, count, srv_info):
+        if address == 2 and self.on and self.refuses_once_measured:
+            self.refuses = EXP_ACKNOWLEDGE
+        return super().read_i_regs(address, count, srv_info)
 
     def write_coils(self, address, bits_l, srv_info):
         if self.refuses:
@@ -110,6 +122,81 @@ def test_fault_82_who_ends_while_writes_are_refused_stays_until_the_valve_is_shu
     run.wait()
     assert not plc.on
     assert [row["state"] for row in run.rows("SELECT state FROM trials")] == ["ABANDONED"]
+
+
+class Ending:
+    """A campaign on a PLC of its own, and what ends it while that PLC refuses writes."""
+
+    def __init__(self, directory, plc, words, changes):
+        directory.mkdir()
+        text = RIG.replace("PORT", str(plc.port))
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (directory / "rig.yaml").write_text(text, encoding="utf-8")
+        self.plc, self.state = plc, directory / "state"
+        self.run = Stack(None, directory).rigctl(
+            *words, directory / "rig.yaml", "--state", self.state, state=self.state
+        )
+        plc.refuses_once_measured = any(old.startswith("budget") for old, _ in changes)
+
+    def begins(self, act):
+        """Once the valve is on, refuse writes and do what ends the campaign."""
+        self.run.until(lambda: self.state.exists() and self.run.phases() and self.plc.on, "a trial")
+        if self.plc.refuses_once_measured:
+            return
+        self.run.until(lambda: self.run.count("RUNNING"), "a trial that settles")
+        self.plc.refuses = EXP_ACKNOWLEDGE
+        act(self)
+
+
+def forget(ending):
+    """Take the trial under way out of the campaign's hands: its next step is an error."""
+    with closing(sqlite3.connect(ending.state / "journal.sqlite", timeout=60.0)) as journal, journal:
+        journal.execute("UPDATE trials SET state = 'ABANDONED'")
+
+
+ENDS = {
+    "budget": (
+        ("run",),
+        (("budget: 1000 EUR", f"budget: {SPENT}"), ("settle: 60 s", "settle: 0.2 s")),
+        None,
+        0,
+    ),
+    "error": (("run",), (("settle: 60 s", "settle: 5 s"),), forget, 1),
+    "trip": (
+        ("run",),
+        (
+            (
+                'safety: {safe_state: {valve: "off"}}',
+                'safety: {safe_state: {valve: "off"}, interlocks: [{name: over, when: "p > 8 bar", then: trip}]}',
+            ),
+        ),
+        lambda ending: ending.plc.data_bank.set_input_registers(0, [9]),
+        3,
+    ),
+    "operate": (("operate", "--set", "p=5"), (), lambda ending: ending.run.process.send_signal(signal.SIGTERM), 0),
+}
+
+
+def test_fault_82_every_other_end_stays_too_until_the_valve_is_shut(tmp_path):
+    """A spent budget, an error, a trip, and production ended by a signal: each tries until the coil is off."""
+    with ExitStack() as stack:
+        endings = {}
+        for name, (words, changes, _, _) in ENDS.items():
+            plc = stack.enter_context(foreign_plc(Plc()))
+            endings[name] = ending = Ending(tmp_path / name, plc, words, changes)
+            stack.callback(ending.run.wait)
+            stack.callback(ending.run.process.kill)
+        for name, ending in endings.items():
+            ending.begins(ENDS[name][2])
+        for name, ending in endings.items():
+            wait_until(lambda plc=ending.plc: plc.refused > 3, f"further attempts after {name}")
+        for name, ending in endings.items():
+            assert (name, ending.plc.on, ending.run.alive) == (name, True, True), ending.run.said[-2000:]
+            ending.plc.refuses_once_measured, ending.plc.refuses = False, 0
+        for name, ending in endings.items():
+            assert (name, ending.run.wait(), ending.plc.on) == (name, ENDS[name][3], False), ending.run.said[-2000:]
 
 
 def test_fault_82_a_second_signal_ends_it_and_the_next_start_goes_safe_first(driven, plc):
