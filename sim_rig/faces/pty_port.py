@@ -9,6 +9,7 @@ import struct
 import termios
 import tty
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from sim_rig.errors import ControlError, ListenError
@@ -81,7 +82,10 @@ class PtyPort:
     def _release_if_left(self) -> None:
         (exclusive,) = struct.unpack("i", fcntl.ioctl(self._far, TIOCGEXCL, struct.pack("i", 0)))
         if exclusive and not _locked(self._far):
-            fcntl.ioctl(self._far, termios.TIOCNXCL)
+            with suppress(BlockingIOError):  # /proc/locks is read in parts, and may lack a lock that is held throughout
+                fcntl.flock(self._far, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.ioctl(self._far, termios.TIOCNXCL)
+                fcntl.flock(self._far, fcntl.LOCK_UN)
         self._release = asyncio.get_running_loop().call_later(RELEASE_S, self._release_if_left)
 
     def _place_link(self) -> None:
@@ -113,7 +117,7 @@ class PtyPort:
 
 
 def _locked(fd: int) -> bool:
-    # trying for the lock oneself would keep others from it for a moment
+    # trying for the lock oneself would keep others from it for a moment, at every look
     stat = os.fstat(fd)
     file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
     try:
