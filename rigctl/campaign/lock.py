@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Self
 
@@ -71,6 +72,8 @@ def _started(pid: int) -> str:
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
 LOCKS = Path("/proc/locks")
+LOOKS = 3
+"""At it: Linux lists locks in parts, and while others come and go one that is held may be missing."""
 PRIVATE_DIRECTORY = 0o700
 OTHERS = 0o077
 """What nobody but the owner may do with what a campaign writes."""
@@ -258,7 +261,7 @@ def _locker(descriptor: int) -> str:
     there = os.fstat(descriptor)
     file = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
     with suppress(OSError):
-        for line in LOCKS.read_text(encoding="ascii").splitlines():
+        for line in chain.from_iterable(LOCKS.read_text(encoding="ascii").splitlines() for _ in range(LOOKS)):
             _, kind, *fields = line.split()  # see proc(5)
             if kind == "FLOCK" and file in fields:
                 return fields[2]
