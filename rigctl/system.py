@@ -24,7 +24,7 @@ FAR: Final = 1 << 30
 """Where msvcrt locks: beyond what is read, since nobody else may read a byte that is locked."""
 
 POLITE: Final = 15
-"""How far what nobody waits for steps back; see nice(2)."""
+"""The nice value of processes that nobody waits for; see nice(2)."""
 
 SOCKETS: Final = hasattr(socket, "AF_UNIX") and hasattr(socket, "SO_PEERCRED")
 """Whether processes of this machine can ask each other by the name of a file, and be told who asks."""
@@ -92,12 +92,12 @@ def dump_no_core() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return that of a process which is to find the same modules as this one, wherever it has found them."""
+    """Return the environment in which another process finds the same modules as this one."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)}
 
 
 def step_back(pid: int) -> None:
-    """Have a process, or with 0 this one, give way to all others, in memory too; harmless if it is gone."""
+    """Give a process (0: this one) the lowest claim to processor and memory; harmless if it has ended."""
     if hasattr(os, "setpriority"):
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, pid, POLITE)

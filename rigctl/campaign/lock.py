@@ -73,7 +73,7 @@ FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
 LOCKS = Path("/proc/locks")
 LOOKS = 3
-"""At it: Linux lists locks in parts, and while others come and go one that is held may be missing."""
+"""How often the list is read: Linux gives it in parts, and a lock that is held may be missing from one reading."""
 PRIVATE_DIRECTORY = 0o700
 OTHERS = 0o077
 """What nobody but the owner may do with what a campaign writes."""

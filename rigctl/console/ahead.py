@@ -1,4 +1,4 @@
-"""Working the answer out as trials come in, so that whoever asks for it first finds it (`campaign.learned`)."""
+"""Works the answer out after each trial, so that the first to ask finds it ready (`campaign.learned`)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Final
 from rigctl import system
 
 REST: Final = 19.0
-"""Times as long as an answer took, before the next: however fast trials follow, it takes a twentieth of a processor."""
+"""The pause before the next answer, in multiples of the time the last one took: it uses a twentieth of a processor."""
 POLL_S: Final = 0.1
 
 
 @contextmanager
 def answering_ahead(directory: Path) -> Iterator[Callable[[], None]]:
-    """Have a process that gives way to all others work it out; gives what says that there is something new.
+    """Run a low-priority process that works the answer out; yields what to call when a trial has ended.
 
     The campaign waits for nothing of it, and does without where it cannot be.
     """
