@@ -88,11 +88,8 @@ async def read_meters(rig: Rig) -> Mapping[str, Reading]:
 async def metered_before(campaign: CampaignPart, *, afresh: bool) -> Mapping[str, Reading]:
     """Return where the meters stand: as the last trial left them, so that none misses what was used since.
 
-    A rig without counters has readings, too: those of the clock, by which a trial that was slept through is known.
-
-    Args:
-        campaign: whose meters are asked.
-        afresh: something lies between that is no trial's, and is booked by itself.
+    They are read `afresh` where something lies between that is no trial's, and is booked by itself. A rig without
+    counters has readings, too: those of the clock, by which a trial that was slept through is known.
 
     Raises:
         DeviceError: one of them cannot be read.

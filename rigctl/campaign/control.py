@@ -98,13 +98,7 @@ def _recognise(line: socket.socket, directory: Path) -> None:
 
 
 def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) -> Mapping[str, Any]:
-    """Ask the daemon that runs the campaign in this state directory; blocks.
-
-    Args:
-        directory: the state directory.
-        verb: what it should do.
-        timeout_s: wall seconds that it may take.
-        arguments: what the verb needs; `who` asks and `why` are among them.
+    """Ask the daemon that runs the campaign in this state directory; blocks. Wall seconds.
 
     Raises:
         UsageError: none runs here, or it cannot do that.

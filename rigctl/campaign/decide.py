@@ -133,10 +133,7 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
 def without_answer(question: Question, last: Proposal | None, why: str) -> Decision:
     """Return what is played when the policy gave no answer (faults 50 and 60); its memory stays as it was.
 
-    Args:
-        question: what it was asked.
-        last: see `last_that_worked`; played again if it can be, else see `explore`.
-        why: the policy is silent.
+    The last decision that worked is played again if it can be, else see `explore`.
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.

@@ -28,12 +28,7 @@ KEPT: Final[Mapping[str, type]] = {LEARNED: Learning, GIVEN: GivenAdvice}
 
 @contextmanager
 def remembering(directory: Path | None, history: History) -> Iterator[None]:
-    """Let who is asked for advice meanwhile find what was learned of this history, and keep what is.
-
-    Args:
-        directory: the journal's; None: it has none.
-        history: as the journal has it.
-    """
+    """Let who is asked for advice meanwhile find what was learned of this history, and keep what is."""
     before = {} if directory is None else _read(directory / FILE_NAME)
     for key, value in before.items():
         history.memo.keep(key, value)

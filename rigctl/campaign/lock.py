@@ -221,11 +221,8 @@ def campaign_here(directory: Path) -> int | None:
 def end_campaign(directory: Path, within_s: float) -> bool:
     """End the process that runs this campaign: ask it first, kill it if that does not help; return whether it is gone.
 
-    Only who has signed the lock, lives since then, and holds the lock as the kernel has it, is touched.
-
-    Args:
-        directory: of its state.
-        within_s: wall seconds for each of the two.
+    Each of the two may take `within_s` wall seconds. Only who has signed the lock, lives since then, and holds the lock
+    as the kernel has it, is touched.
     """
     pid = campaign_here(directory)
     if pid is None:

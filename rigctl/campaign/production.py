@@ -67,15 +67,10 @@ def told_by(audit: str, policy: Policy, seed: int) -> Operating:
 
 
 def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:
-    """Return a campaign's rig run for production.
+    """Return a campaign's rig run for production, until so many batches are over or somebody stops it.
 
     Reference trials would be neither the rule nor within a loss budget, and no stopping rule ends production. A
     decision may take as long as making a rule of a long campaign does on a slow board.
-
-    Args:
-        spec: the campaign.
-        decides: what is run.
-        batches: after which the process ends; None: when it is stopped.
     """
     problem, limit_s = replace(spec.problem, reference=None, stop_worth=None), max(spec.decision_limit_s, MAKING_S)
     return replace(spec, operating=decides, batches=batches, problem=problem, decision_limit_s=limit_s)

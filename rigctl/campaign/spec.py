@@ -70,9 +70,7 @@ class CampaignSpec:
     def left(self, idle: Micros, barred: Mapping[int, str] = MappingProxyType({})) -> Problem:
         """Return the problem with what the budget leaves for trials; production has none, and lacks nothing.
 
-        Args:
-            idle: what was used beside the trials.
-            barred: control sets that cannot be played now, and why.
+        Control sets are barred, and it is said why, that cannot be played now.
         """
         budget = self.problem.budget - idle if self.operating is None else ENDLESS
         return replace(self.problem, budget=budget, unavailable=barred)

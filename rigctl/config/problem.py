@@ -320,13 +320,7 @@ def _discrete(
 def build_reference(
     context: CheckContext, variables: Sequence[Variable], sets: Sequence[Sequence[str]]
 ) -> ReferenceTrials | None:
-    """Return the trials that are repeated; None where none are asked for, or something of them does not hold.
-
-    Args:
-        context: with the section.
-        variables: those that hold.
-        sets: the control sets, by name.
-    """
+    """Return the trials that are repeated; None where none are asked for, or something of them does not hold."""
     section, findings = context.config.reference, context.findings
     if section is None:
         return None

@@ -36,13 +36,7 @@ if TYPE_CHECKING:
 def from_journal(
     loaded: LoadedConfig, reader: Reader, *, changes: bool = False, now: Look | None = None
 ) -> Recommendation:
-    """Recommend by the campaign so far.
-
-    Args:
-        loaded: its configuration.
-        reader: of its journal.
-        changes: whether to say as well what would change it.
-        now: what was read just now, if it is asked what is best at that.
+    """Recommend by the campaign so far, also at what was read just now; with what would change it if asked for that.
 
     Raises:
         PolicyError: no trial has given an outcome yet.

@@ -285,16 +285,10 @@ def counterfactuals(
     kinds: Sequence[Kind] = KINDS,
     most: int = MOST,
 ) -> Counterfactuals:
-    """Find what would change an answer, one quantity at a time.
+    """Find what would change an answer, one quantity at a time: by default, which control set the policy chooses.
 
-    Costs are turned in the direction that speaks against the answer: of what was chosen up, of all else down.
-
-    Args:
-        situation: of the answer.
-        ask: what is asked; by default which control set the policy chooses.
-        prices: of meters.
-        kinds: what is turned.
-        most: answers at most; past that the search is cut short.
+    Costs are turned in the direction that speaks against the answer: of what was chosen up, of all else down. The
+    search is cut short after `most` answers.
 
     Raises:
         PolicyError: there is no answer to begin with.

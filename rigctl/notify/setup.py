@@ -41,14 +41,7 @@ def line(value: Mapping[str, Any] | Setup) -> bytes:
 
 
 def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[str, Any] | None:
-    """Return what the process is told of an event; None: nothing.
-
-    Args:
-        event: what has happened.
-        at_s: rig time.
-        utc: by the wall clock.
-        currency: of amounts.
-    """
+    """Return what the process is told of an event; None: nothing."""
     when = {"at_s": at_s, "utc": utc}
     match event:
         case Alarm():

@@ -28,13 +28,7 @@ __all__ = ["page", "sections", "series"]
 
 
 def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str:
-    """Return the whole document.
-
-    Args:
-        facts: what there is to be shown.
-        study: what the model says, if it has been worked out.
-        acting: the token that forms carry, for whoever may act; None: there are no forms.
-    """
+    """Return the whole document; with a token that forms carry, for whoever may act."""
     parts = sections(facts, study, acting=acting)
     return filled("page.html", facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting)
 

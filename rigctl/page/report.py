@@ -121,13 +121,7 @@ def report(
 ) -> Report:
     """Gather a report; takes as long as fitting the model does.
 
-    Args:
-        reader: of the campaign's journal.
-        loaded: its configuration.
-        now: by the wall clock, aware.
-        author: who answers for it; empty: nobody is named.
-        logo: a picture as a `data:` address; empty: none.
-        trials_a_month: for what is earned in a month; None: as fast as the last trials were.
+    The logo is a `data:` address. Without a number of trials a month, what is earned is by the pace of the last ones.
 
     Raises:
         UsageError: no campaign has been started in the journal.

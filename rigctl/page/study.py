@@ -111,14 +111,7 @@ def recommended(
     least: float | None = None,
     now: Look | None = None,
 ) -> Recommendation:
-    """Recommend by any history, with the models that the policy remembers (if it does).
-
-    Args:
-        loaded: the configuration.
-        history: all trials.
-        state: the policy's.
-        least: what a trial costs whatever it controls, currency units, if known.
-        now: what was read just now, if it is asked what is best at that.
+    """Recommend by any history, with the models that the policy remembers (if it does), also at what was read just now.
 
     Raises:
         PolicyError: no trial has given an outcome yet.

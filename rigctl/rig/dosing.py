@@ -79,12 +79,7 @@ class _Dose:
 
 
 class Dispenser:
-    """Carries out doses by the protocol.
-
-    Args:
-        trip: latches the trip and drives the rig to its safe state.
-        wall: wall clock of the deadline's floor, seconds; None: the system's, monotonic.
-    """
+    """Carries out doses by the protocol; `trip` latches the trip and drives the rig to its safe state."""
 
     def __init__(
         self,

@@ -33,9 +33,6 @@ from rigctl.rig.wiring import wired
 class Rig:
     """All instruments of one rig.
 
-    Args:
-        news: told of everything a person should know.
-
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.
     """

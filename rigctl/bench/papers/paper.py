@@ -121,12 +121,8 @@ class Effect:
 def effect(values: pd.Series, ours: Sequence[str], theirs: Sequence[str]) -> Effect | None:
     """Compare ours with theirs, every policy of a group counting alike; None where no scenario has runs of both.
 
-    Only scenarios in which every policy of both groups was run count, and only seeds that all of these have.
-
-    Args:
-        values: a number per run; where it is unknown or not positive the run does not count.
-        ours: labels of policies.
-        theirs: likewise.
+    Only scenarios in which every policy of both groups was run count, and only seeds that all of these have. A run
+    whose value is unknown or not positive does not count.
     """
     wanted = [*ours, *theirs]
     ran = group_index(values).unique()

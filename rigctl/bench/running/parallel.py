@@ -70,13 +70,7 @@ def run_grid(
 ) -> Ran:
     """Run what is not finished yet of these cells of a grid, and record each as it finishes.
 
-    Args:
-        grid: what was asked, for the record.
-        cells: of that grid.
-        store: where results go, and what is skipped.
-        jobs: worker processes here; 1: this process.
-        dask: address of a scheduler to use instead.
-        on_attempt: called with each attempt, after it is recorded.
+    They run in `jobs` processes here (1: in this one), or on the dask scheduler at this address.
 
     Raises:
         UsageError: an extra is missing, or the scheduler does not answer.

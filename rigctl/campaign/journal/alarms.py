@@ -162,12 +162,7 @@ class Alarms:
         return Alarms(states, shelves)
 
     def shown(self, now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
-        """Return every alarm: active ones first, the worst of them first, then the latest; shelved ones say so.
-
-        Args:
-            now_s: campaign time.
-            now_utc: by the wall clock, ISO 8601.
-        """
+        """Return every alarm: active ones first, the worst of them first, then the latest; shelved ones say so."""
         held = {key: shelf for key, shelf in self.shelves.items() if shelf.holds(now_s, now_utc)}
         found = [replace(state, shelf=held.get(key)) for key, state in self.states.items()]
         found.sort(key=lambda a: (a.last, a.alarm), reverse=True)

@@ -89,8 +89,7 @@ class AwaitedBook(Book):
     def waiting(self, *, by_wall: bool = True) -> Mapping[int, float]:
         """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then.
 
-        Args:
-            by_wall: whether the wall clock is asked as well, where a boot lies between.
+        With `by_wall` the wall clock is asked as well, where a boot lies between.
         """
         still = {row["trial"] for row in self._ask("SELECT trial FROM trials WHERE state = 'AWAITING'")}
         rows = self._rows(AwaitedRow)
@@ -111,12 +110,7 @@ class AwaitedBook(Book):
     def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
         """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.
 
-        Args:
-            trial: its number.
-            outcomes: by name, own units.
-            who: says so: a person, a sensor, or the campaign that waits no longer.
-            why: for whoever reads it later.
-            act: what a person did; goes into the audit. Empty: nobody did anything.
+        What a person did (`act`) goes into the audit.
 
         Raises:
             JournalError: the trial does not await its outcome.

@@ -114,11 +114,8 @@ def _without_log(path: Path) -> str:
 def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = lambda _: None) -> SealingConnection:
     """Open the journal's file, created and checked as needed.
 
-    A file that does not check out is only ever opened read-only, so it stays as it was found.
-
-    Args:
-        path: the file.
-        check: has a look at what was not sealed, before it is; what it raises leaves the file as it was found.
+    A file that does not check out is only ever opened read-only, so it stays as it was found. `check` has a look at
+    what was not sealed, before it is.
 
     Raises:
         JournalCorrupt: it is damaged, or no journal.

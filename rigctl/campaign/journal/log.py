@@ -68,10 +68,7 @@ def _damage(path: Path) -> str:
 def _spoilt(rest: list[_Frame], sums: tuple[Sums, Sums], order: str) -> bool:
     """Tell whether a frame whose sums differ was whole once: others follow it, or one bit is off in the last one.
 
-    Args:
-        rest: that frame and all after it.
-        sums: those before it, and those that its own should be.
-        order: of bytes.
+    `rest` is that frame and all after it; `sums` are those before it, and those that its own should be.
     """
     frame, (before, due) = rest[0], sums
     if _followed(rest, (due, frame.stored), order):

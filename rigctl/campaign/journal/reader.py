@@ -327,11 +327,7 @@ class Reader(Book):
     ) -> tuple[TrialRow, ...]:
         """Return trials, as corrected up to this correction (None: the last one).
 
-        Args:
-            which: in SQL, of `trial`.
-            of: its parameters.
-            corrections: the number of the last one that counts.
-            decisions: whether proposals and memories of policies are read, which takes longest.
+        Reading proposals and memories of policies takes longest, so they can be left out.
         """
         measured: dict[int, dict[str, float]] = {}
         further: dict[int, dict[str, float]] = {}

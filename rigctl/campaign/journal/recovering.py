@@ -76,13 +76,7 @@ class Loss:
 
 
 def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
-    """Make a new journal, in a new directory, of what can still be read of the damaged one at `path`.
-
-    Args:
-        path: the damaged file; its log is taken from beside it.
-        directory: where the new journal is put; made, and refused if it holds anything.
-        who: does it; kept among the new journal's acts.
-        at: the wall clock, for people.
+    """Make a new journal, in a new directory, of what can still be read of the damaged one and its log at `path`.
 
     Raises:
         UsageError: there is no such file, or the directory holds something.

@@ -116,11 +116,7 @@ class TrialBook(Book):
 class Journal(TrialBook):
     """One campaign's journal, open for writing. Synchronous, and to be used from one thread at a time.
 
-    Args:
-        directory: the state directory; made if missing.
-        clock: rig time.
-        boot: names the boot; rig times of different boots cannot be compared.
-        wall: the wall clock, for people.
+    Rig times of different boots cannot be compared; the wall clock is for people.
 
     Raises:
         JournalCorrupt, JournalVersion, JournalUnwritable: see `database.open_for_writing`; so does every method.
@@ -205,13 +201,9 @@ class Journal(TrialBook):
             )
 
     def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None) -> None:
-        """Keep a change of the campaign's own state.
+        """Keep a change of the campaign's own state, which lasts until a rig time where that is known.
 
-        Args:
-            phase: what it is from now on.
-            why: for people.
-            until_s: rig time, where it is known how long it lasts.
-            since_s: campaign time from which on it was so, where it could not be kept then.
+        With `since_s` it was so from that campaign time on, when it could not be kept.
         """
         until = None if until_s is None else until_s + self.time.offset_s
         since = {} if since_s is None else {"at_s": since_s}
@@ -298,15 +290,8 @@ class Journal(TrialBook):
     ) -> None:
         """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 
-        Args:
-            trial: its number.
-            expected: the state the caller believes it is in.
-            event: RECORD, FAIL, ABANDON or LOSE; or AWAIT.
-            lines: its cost.
-            detail: why, for people.
-            after: the meters' readings, where `measure` has not committed them.
-            idle: what was used between its readings while nobody was in charge of it.
-            awaiting: with AWAIT, what it waits for.
+        `after` are the meters' readings where `measure` has not committed them, `idle` what was used between its
+        readings while nobody was in charge of it.
         """
         with transaction(self._connection):
             self._step(trial, expected, event, detail)

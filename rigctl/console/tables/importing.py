@@ -59,13 +59,7 @@ class ImportPlan:
 
 
 def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str | None = None) -> ImportPlan:
-    """Read past trials from a table.
-
-    Args:
-        loaded: the configuration.
-        path: the table.
-        said: how it is to be read.
-        controlled: what was controlled in every row, joined by `+`; `nothing`; None: columns say so.
+    """Read past trials from a table; `controlled` is what was in every row, names joined by `+` or `nothing`.
 
     Raises:
         UsageError: the file is no table, or its columns are not what is needed.
@@ -193,13 +187,8 @@ def record(
 ) -> Mapping[str, Any]:
     """Put past trials into the journal, made if missing: all of them, or none if anything goes wrong.
 
-    Args:
-        loaded: the configuration.
-        directory: the campaign's.
-        plan: what to record.
-        noise: of the outcomes: their sd in own units, None where it is not known; and then their factor.
-        sure: is told what looks mistyped, and raises if it shall not be recorded.
-        again: also if the same file was imported before.
+    Their noise is the outcomes' sd in own units, None where it is not known, and a factor. `sure` is told what looks
+    mistyped, and raises if it shall not be recorded.
 
     Raises:
         UsageError: it was imported before, a trial is under way, or the journal is of another configuration.

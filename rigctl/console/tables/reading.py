@@ -57,11 +57,7 @@ _INEXACT: Final = re.compile(
 def read_table(path: Path, names: Headers, said: TableFlags, *, commas_part: bool = True) -> PeopleTable:
     """Read a table that a person keeps.
 
-    Args:
-        path: the file.
-        names: what its headers may mean.
-        said: what a person says of it.
-        commas_part: whether a point is before a fraction where commas are between columns, as programs write tables.
+    With `commas_part` a point is before a fraction where commas are between columns, as programs write tables.
 
     Raises:
         UsageError: it is no table, its columns are not clear, or its numbers contradict each other.

@@ -77,12 +77,7 @@ def letters(column: int) -> str:
 
 
 def read_sheet(path: Path, known: Callable[[str], bool], said: TableFlags) -> Sheet:
-    """Read a table.
-
-    Args:
-        path: the file.
-        known: tells whether a header's text names something that is looked for; the header is the line with most.
-        said: what a person says of it.
+    """Read a table; its header is the line with most texts that are `known`.
 
     Raises:
         UsageError: it is not there, no table, or has no header; says what to do.

@@ -381,13 +381,9 @@ def _told(names: Headers, target: str) -> SheetColumn:
 def record_of(
     loaded: LoadedConfig, where: str, cells: Mapping[str, object], mistakes: list[Mistake]
 ) -> tuple[PeopleTable, Row]:
-    """Return what is said of one trial elsewhere than in a table as a table with one row.
+    """Return what is said of one trial elsewhere than in a table as a table with one row; add what does not hold.
 
-    Args:
-        loaded: the configuration.
-        where: for people, e.g. an option or a place in JSON.
-        cells: by what they are, as `SheetColumn.target`; None: not said.
-        mistakes: where what does not hold is added.
+    The cells are by what they are, as `SheetColumn.target`; None: not said.
     """
     names, said = Headers(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
     columns = tuple(_told(names, target) for target in said)

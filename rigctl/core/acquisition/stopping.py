@@ -47,14 +47,9 @@ class Standing:
 
 
 def standing(problem: Problem, history: History, state: JsonState) -> Standing | None:
-    """Weigh the most promising trial against its cost.
+    """Weigh the most promising trial against its cost; what the rule remembers is in the state after the last decision.
 
     It draws nothing from the generator of the trial, so a policy decides as it would without the rule.
-
-    Args:
-        problem: with concrete marginals.
-        history: all trials.
-        state: of the policy, after its last decision; has what the rule remembers.
 
     Returns:
         None where nothing is to end the campaign early, or too few outcomes are there.

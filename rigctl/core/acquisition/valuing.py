@@ -239,10 +239,7 @@ def _then(e: Expectations, around: Neighbourhood, now: Settings) -> Settings:
 def _leaders(e: Expectations, settings: Settings, rows: range) -> Settings:
     """Return of every control set the settings with the best mean, and with the best upper ends, at one reading.
 
-    Args:
-        e: of all control sets at all readings.
-        settings: to choose from; their control sets are counted from 0, or at that reading.
-        rows: of `e`, the control sets at that reading.
+    `rows` of `e` are the control sets at that reading; those of the settings are counted from 0, or at that reading.
     """
     sets = rows.start + settings.sets % len(rows)
     inner = e.inner(settings.points, sets)

@@ -64,17 +64,7 @@ def came_of(
     outcome: float | None,
     cost: float,
 ) -> CameOf:
-    """Hold a trial against what was expected of it.
-
-    Args:
-        problem: with declared or learned marginals.
-        before: all trials before it.
-        known: hyper-parameters that the decision was made by; None: they are learned from `before`.
-        control_set: what was controlled.
-        setting: where, (k,), unit cube.
-        outcome: what was measured; None: nothing.
-        cost: what it was charged, currency units.
-    """
+    """Hold a trial against what was expected of it, by known hyper-parameters or those learned of all before it."""
     expected = forecast(problem, before, known, control_set, setting)
     return CameOf(outcome, expected, cost, forecast_cost(problem, before, control_set, setting))
 

@@ -176,14 +176,8 @@ def supported(
 ) -> tuple[Supported, ...]:
     """Find the best supported setting of every control set, in their order; with limits, one that keeps them.
 
-    It is one that the set's variables had, all of them, in a trial, or one where its mean or lower bound is largest.
-
-    Args:
-        posterior: of the value given `history`.
-        space: variables with concrete marginals, and control sets.
-        history: whose complete trials say what was played: by the measured values of the controlled variables.
-        bounds: of every control set, by `best_bounds`.
-        limits: of further outcomes. Where no setting is likely enough to keep them, it is the one likeliest to.
+    It is one that the set's variables had, all of them, as measured in a complete trial, or one where its mean or lower
+    bound is largest. Where no setting is likely enough to keep the limits, it is the one likeliest to.
     """
     rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
     expectations = Expectations.of(posterior, space)

@@ -105,14 +105,7 @@ class Search:
     def maxima(
         self, surface: Surface, among: Sequence[int], warm: Warm, rng: np.random.Generator
     ) -> tuple[Visited, Visited]:
-        """Return the local maxima that were climbed to, and all settings that were screened before.
-
-        Args:
-            surface: what to maximise.
-            among: control sets to look at, rising.
-            warm: settings to climb from as well.
-            rng: settings to screen; the same generator state gives the same maxima bit for bit.
-        """
+        """Return the local maxima that were climbed to, and all screened before; one generator state gives the same ones."""
         screened = self.screen(surface.value, among, rng)
         begin, groups = self.starts(screened)
         known, theirs = self._known(among, warm)

@@ -95,11 +95,7 @@ def what_persists(
 ) -> tuple[Persistence | None, ...]:
     """Return how far each variable is trusted to persist; None where it was never read and nothing is told of it.
 
-    Args:
-        marginals: of the variables, concrete.
-        pairs: all there are of each since its supply has changed last.
-        at_least: pairs that are enough; before, nothing is trusted.
-        told: what persists, where it is known.
+    With fewer than `at_least` pairs of readings since its supply has changed last, none is trusted.
     """
     recent = [p.last(MOST_PAIRS) for p in pairs]
     enough = [

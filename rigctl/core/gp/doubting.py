@@ -66,12 +66,7 @@ def doubted(
 ) -> IntArray:
     """Return the rows, in order, of outcomes that are too far off what all others predict.
 
-    Args:
-        record: the outcomes.
-        options: of the model.
-        posterior: given all of them.
-        limit: spreads; None: as far off as is `believable`.
-        memo: of the history behind the record.
+    Too far is more than `limit` spreads; None: as far off as is `believable`.
     """
     n, L, alpha = len(record.y), posterior.L, posterior.alpha
     limit = believable(*record.x.shape) if limit is None else limit

@@ -230,11 +230,7 @@ def fit_further(
 ) -> tuple[Fitted, ...]:
     """Fit one model per further outcome, learning anew when the schedule says so.
 
-    Args:
-        problem: with K - 1 further outcomes.
-        history: all trials.
-        remembered: `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first.
-        under_way: see `fit_history`.
+    What is `remembered` of the last fits are `Fitted.to_state`, each with the outcome's `name`; empty before the first.
     """
     memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
     kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}

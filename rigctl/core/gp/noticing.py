@@ -140,13 +140,7 @@ def noticed(
 ) -> Change | None:
     """Return the first change that the outcomes give away besides the terms known.
 
-    Args:
-        record: the outcomes.
-        h: standardisation, kernel and noise.
-        terms: known already.
-        every: whether every outcome may give it away, from the `begin`-th on, or only the last one.
-        begin: see `every`.
-        factor: (n, n), lower, of the covariance of all outcomes, if it is known.
+    Every outcome from the `begin`-th on may give it away, or only the last one. `factor` is the covariance's, (n, n).
     """
     rows = record if factor is not None else record.thinned()
     left_out, least = len(record.y) - len(rows.y), BEFORE + SIDE - 1

@@ -43,14 +43,7 @@ def _root(density: LogPosterior, mode: FloatArray) -> FloatArray:
 def plausible(
     record: OutcomeRecord, mode: Hyperparameters, prior: PriorName, rng: np.random.Generator
 ) -> tuple[Hyperparameters, ...]:
-    """Return `DRAWS` hyper-parameters, equally likely given the outcomes.
-
-    Args:
-        record: the outcomes; at least one.
-        mode: the most likely ones; without terms of ageing.
-        prior: under which they were learned.
-        rng: the same state gives the same draws.
-    """
+    """Return `DRAWS` hyper-parameters, equally likely given the outcomes; the same for the same generator state."""
     density = LogPosterior.of(record.x, record.y, mode, prior, record.noise, most=MOST_ROWS)
     drawn = _drawn(density, mode.theta, _root(density, mode.theta), rng)
     return tuple(map(mode.with_values, np.exp(drawn)))

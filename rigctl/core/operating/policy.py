@@ -274,15 +274,9 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
 def _by_errors(
     problem: Problem, history: History, h: Hyperparameters, terms: Sequence[Term], *, since: int | None, taken_in: int
 ) -> Iterator[Drift]:
-    """Find the change that a model's errors show, if it began after `taken_in`.
+    """Find the change that a model's errors show, if it began after `taken_in` and is none of the terms.
 
-    Args:
-        problem: what it is about.
-        history: all trials.
-        h: of the model.
-        terms: changes that the model knows of.
-        since: the trial by which what has drifted is taken to stay; None: the last.
-        taken_in: the last trial whose changes are known already.
+    By the trial `since` what has drifted is taken to stay; None: the last.
     """
     times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
     times = np.maximum.accumulate(times)

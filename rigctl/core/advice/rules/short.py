@@ -413,13 +413,7 @@ def short_rule(
 ) -> tuple[tuple[Leaf, ...], tuple[Formula, ...]]:
     """Grow the short rule; one leaf with the fixed setting where readings are worth next to nothing.
 
-    Args:
-        days: to grow it on.
-        levels: (q, d): the days' readings as levels.
-        seeking: prices and tolerance.
-        full: the full rule on the same days.
-        fixed: what is recommended without a reading.
-        telling: variables whose readings tell something.
+    `levels` are the days' readings, (q, d); `telling` the variables whose readings tell something.
     """
     pool = Pool(days, seeking, full, tuple(telling))
     every = np.arange(len(days))
