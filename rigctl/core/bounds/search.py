@@ -105,7 +105,7 @@ class Search:
     def maxima(
         self, surface: Surface, among: Sequence[int], warm: Warm, rng: np.random.Generator
     ) -> tuple[Visited, Visited]:
-        """Return the local maxima that were climbed to, and what was screened: the same ones for one generator state."""
+        """Return the local maxima that were climbed to, and all that was screened; the same for one generator state."""
         screened = self.screen(surface.value, among, rng)
         begin, groups = self.starts(screened)
         known, theirs = self._known(among, warm)
