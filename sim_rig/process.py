@@ -159,11 +159,7 @@ def _alive(pid: int) -> bool:
 
 
 async def serve(assembly: Assembly, place: Place) -> None:
-    """Run a rig until it is told to stop.
-
-    Raises:
-        ListenError: a port, link or the directory cannot be had.
-    """
+    """Run a rig until it is told to stop; raises ListenError: a port, link or the directory cannot be had."""
     try:
         await RigProcess(assembly, place).run()
     except OSError as error:

@@ -217,11 +217,7 @@ def _end_with_input(server: uvicorn.Server) -> None:
 
 
 def names(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of `--allow-host`.
-
-    Raises:
-        UsageError: one is no name.
-    """
+    """Return the names of `--allow-host`; raises UsageError: one is no name."""
     for name in given or ():
         if not name or any(c in name for c in "/:@* ") or not name.isascii():
             raise UsageError(got(name, "must be a name without port, such as rig.example", where="--allow-host"))

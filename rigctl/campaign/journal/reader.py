@@ -247,11 +247,7 @@ class Reader(Book):
         return self._trials("TRUE", corrections=corrections)
 
     def trial(self, number: int) -> TrialRow:
-        """Return one trial.
-
-        Raises:
-            UsageError: there is none with that number.
-        """
+        """Return one trial; raises UsageError: there is none with that number."""
         for row in self._trials("trial = ?", number):
             return row
         raise UsageError(f"trial {number}: not in this journal")

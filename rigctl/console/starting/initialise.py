@@ -158,11 +158,7 @@ class Terminal:
     def ask(
         self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
     ) -> T:
-        """Ask until the answer holds.
-
-        Raises:
-            UsageError: nobody answers any more (Ctrl-C, the end of the input).
-        """
+        """Ask until the answer holds; raises UsageError: nobody answers any more (Ctrl-C, the end of the input)."""
         shown = question_line(question, default, example, empty)
         return output.asked(shown, lambda text: reader(text or default or ""), ENDED, err=self.stderr)
 
@@ -227,11 +223,7 @@ class Wanted:
 
 
 def wanted_of(file: Path, said: InitFlags, probes: Sequence[str], units: str, *, force: bool) -> Wanted:
-    """Check the flags before anything is opened.
-
-    Raises:
-        UsageError: the file is there already, or flags are wrong.
-    """
+    """Check the flags before anything is opened; raises UsageError: the file is there already, or flags are wrong."""
     _may_write(file, force)
     _flags(said, file, (), places=False)
     return Wanted(file, said, tuple(probes), units_of(units), force)

@@ -74,11 +74,7 @@ class Variable:
         return {self.setpoint(k / self.steps): word for k, word in enumerate(self.levels)}
 
     def number(self, value: object) -> float:
-        """Return a value as a number: of a category that of a level's word.
-
-        Raises:
-            ValueError: it is neither.
-        """
+        """Return a value as a number: of a category that of a level's word; raises ValueError: it is neither."""
         if not self.levels:
             return float(value)  # type: ignore[arg-type]
         require(value in self.levels, value, f"must be one of {', '.join(self.levels)}", where=self.name)
