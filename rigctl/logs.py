@@ -20,7 +20,6 @@ def configure_logs(*, debug: bool = False) -> None:
 
 
 def logger(name: str) -> Any:
-    """Return the logger of that name."""
     import structlog  # noqa: PLC0415 - with rich and pygments a tenth of a start
 
     if not structlog.is_configured():

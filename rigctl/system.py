@@ -69,7 +69,6 @@ def user() -> int:
 
 
 def owner(there: os.stat_result) -> int:
-    """Return whose a file is."""
     return there.st_uid if hasattr(os, "geteuid") else 0
 
 
@@ -116,7 +115,6 @@ def sync(path: os.PathLike[str]) -> None:
 
 
 def read_at(descriptor: int, size: int) -> bytes:
-    """Return what a file begins with."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     return os.read(descriptor, size)
 

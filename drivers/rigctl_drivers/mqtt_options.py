@@ -200,7 +200,6 @@ class MqttOptions(DeviceOptions):
 
     @property
     def auto_off(self) -> AutoOff | None:
-        """Return the timer of a switch that has one."""
         return None if self.switch is None else self.switch.auto_off
 
     def addressed(self, me: str) -> MqttOptions:

@@ -93,7 +93,6 @@ class TextOptions(DeviceOptions):
         return setpoint if held is None else held
 
     def command(self, setpoint: float) -> str:
-        """Return what sends it."""
         return VALUE.sub(lambda found: self.written(setpoint, found[1] or ""), self.set or "")
 
     def claims(self, language: str, part: str = "") -> Sequence[ClaimedPlace]:

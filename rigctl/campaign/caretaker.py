@@ -40,7 +40,6 @@ from rigctl.rig.spec import DeviceSpec, RigSpec
 
 
 def pin_of(device: DeviceSpec, found: Identity) -> Pin:
-    """Return what to pin of the instrument that answers as this device."""
     seen = Seen.at(device.url, found)
     return Pin(device.name, seen.model, seen.serial, seen.place)
 

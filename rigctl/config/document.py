@@ -372,7 +372,6 @@ class Slip:
 
 
 def slip_of(text: str, error: yaml.YAMLError) -> Slip:
-    """Return what stopped the parser on `text`."""
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         column = error.position - (text.rfind("\n", 0, error.position) + 1) + 1

@@ -84,7 +84,6 @@ def _refused(name: Any, file: Path, chain: tuple[Path, ...], seen: list[Path]) -
 
 
 def _over(below: Document, above: Document) -> Document:
-    """Lay one document over another."""
     replaced: set[KeyPath] = set()
     data = _merged(below.data, above.data, (), replaced)
     kept = {p: at for p, at in below.lines.items() if not any(p[:n] in replaced for n in range(1, len(p) + 1))}

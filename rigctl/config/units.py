@@ -163,7 +163,6 @@ class Units:
         return text
 
     def _registered(self, text: str) -> Any:
-        """Return what the registry makes of a unit."""
         plain = text.translate(_RAISED)
         if not _UNIT.fullmatch(plain) or _LONG_NUMBER.search(plain) or _FACTOR.search(plain):
             remedy = "take the number out of the unit" if _FACTOR.search(plain) else ""

@@ -72,7 +72,6 @@ class _Field:
 
     @property
     def label(self) -> str:
-        """Return what errors call it."""
         return self.said.option if self.said is not None and self.said.option else self.metavar
 
     @property

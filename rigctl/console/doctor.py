@@ -350,7 +350,6 @@ def _fields(finding: MachineFinding) -> Mapping[str, Any]:
 
 
 def well(found: Sequence[MachineFinding]) -> bool:
-    """Tell whether nothing is bad."""
     return all(finding.verdict != "bad" for finding in found)
 
 

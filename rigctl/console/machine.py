@@ -102,7 +102,6 @@ class Machine:
             return ()
 
     def processes(self, *names: str) -> Mapping[int, str]:
-        """Return the processes with one of these names."""
         found = {int(pid): self.read(f"/proc/{pid}/comm") for pid in self.listed("/proc") if pid.isdecimal()}
         return {pid: name for pid, name in found.items() if name in names}
 

@@ -245,7 +245,6 @@ def screen_class() -> type[Console]:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console that people read."""
     made = screen_class()(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not redraws(made):  # of a dumb terminal rich takes 80 columns, whatever it says
         made.width = columns(sys.stderr if stderr else sys.stdout)

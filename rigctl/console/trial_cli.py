@@ -65,7 +65,6 @@ trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and com
 
 
 def add_to(app: Commands) -> None:
-    """Add them to the command line."""
     for verb in (suggest, ingest, recommend, report):
         app.command()(verb)
 

@@ -209,7 +209,6 @@ Ask = Callable[[Situation], str | None]
 
 
 def decided(situation: Situation) -> str | None:
-    """Ask the policy."""
     s = situation
     try:
         proposal, _ = next_proposal(s.policy, s.state, s.problem, s.history, s.rng)

@@ -206,7 +206,6 @@ class SignOfLife:
     _sent_s: float | None = None
 
     def looked(self, now_s: float) -> None:
-        """Note that the watch has looked."""
         self._looked_s = now_s
 
     def due(self, now_s: float) -> bool:
@@ -219,7 +218,6 @@ class SignOfLife:
 
 
 def phase_words(phase: str, why: str) -> str:
-    """Say what the campaign does."""
     known: Mapping[str, str] = {
         "RUNNING": "the campaign continues",
         "HOLDING": "the campaign holds",
@@ -259,7 +257,6 @@ class Delivery:
     _next_s: float = 0.0
 
     def put(self, message: Notice) -> None:
-        """Have a message delivered."""
         if len(self.waiting) >= MOST:
             del self.waiting[0 if self.under_way_s is None else 1]  # the one under way may well arrive
             self.lost += 1

@@ -109,7 +109,6 @@ class NotifierLoop:
     # what comes in --------------------------------------------------------------------------------------------------
 
     def take(self, told: Mapping[str, Any]) -> None:
-        """Take in a line."""
         now_s, what = self.clock(), {name: value for name, value in told.items() if name != "event"}
         match told["event"]:
             case "alarm":

@@ -60,7 +60,6 @@ class LoggedIn:
     # who it is -------------------------------------------------------------------------------------------------------
 
     def cookie(self, request: Request) -> str | None:
-        """Return the session's cookie of a request."""
         return request.cookies.get(_cookie_name(request))
 
     def session(self, request: Request) -> BrowserSession | None:

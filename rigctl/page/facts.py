@@ -324,7 +324,6 @@ def phase_now(
     wired: bool,
     alive: bool | None = None,
 ) -> Phase:
-    """Return what the campaign does, in a word."""
     start, noted, trip = condition.start, condition.phase, condition.trip
     if trip is not None:
         return Phase("tripped", trip.reason, trip.utc, abnormal=True)

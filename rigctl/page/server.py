@@ -89,7 +89,6 @@ class Server:
         return EventStream(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
 
     async def series(self, request: Request) -> Response:
-        """Return the numbers of the time series."""
         shown = await self.gatherer.fresh()
         if shown.facts is None:
             return JSONResponse({"error": shown.trouble}, 503)

@@ -23,7 +23,6 @@ class TextInstrument:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the line."""
         for byte in data:
             if byte not in self.terminators:
                 if len(self._buffer) < LONGEST_COMMAND:

@@ -51,7 +51,6 @@ class Ran:
 
 
 def attempt(cell: Cell) -> Attempt:
-    """Run one cell in a worker."""
     try:
         return Attempt(cell, tuple(run_cell(cell)))
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on

@@ -15,7 +15,6 @@ class PinBook(Book):
     """Which instrument stands where: a row is never changed, the last one of a device counts."""
 
     def by_device(self) -> dict[str, Pin]:
-        """Return the pin that counts, by device."""
         return {pin.device: pin for pin in self._rows(Pin)}
 
     def keep(self, pins: Iterable[Pin], accepted_by: str = "") -> None:

@@ -287,7 +287,6 @@ class Reader(Book):
         return self._rows(kind, f"{which} ORDER BY id DESC LIMIT ?2", trial, most)
 
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
-        """Return what was measured in one trial or in all."""
         return self._of_trial(MeasurementRow, trial, "trial, name")
 
     def looks(self, trial: int | None = None) -> tuple[LookRow, ...]:
@@ -315,7 +314,6 @@ class Reader(Book):
         return {step["trial"]: starts[step["start"]] for step in steps}
 
     def decider_of(self, suggestion: int) -> StartRow | None:
-        """Return the process that made a suggestion."""
         return self._row(StartRow, "WHERE id = (SELECT start FROM suggestions WHERE id = ?)", suggestion)
 
     def _trials(

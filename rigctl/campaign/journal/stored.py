@@ -73,7 +73,6 @@ class Rows:
         return frozenset((row["verb"], row["argument"]) for row in self["acts"])
 
     def keys(self, table: str) -> set[Any]:
-        """Return what the rows of a table are known by."""
         return {row[TABLES[table].key[0]] for row in self[table]}
 
     def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:

@@ -105,8 +105,6 @@ def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> Jou
 
 
 def held(connection: sqlite3.Connection) -> JournalContents:
-    """Return what an open journal holds."""
-
     def one(sql: str) -> int:
         return int(ask(connection, sql)[0][0])
 

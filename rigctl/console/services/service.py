@@ -56,7 +56,6 @@ class Made:
         return "\n".join(f"# {path}\n{text}" for path, text in self.units.items())
 
     def next_steps(self, *, installed: bool) -> tuple[str, ...]:
-        """Say what to run next."""
         name, own = self.service.name, self.service.own
         if not installed:
             user = " --user" if own else f" --as {self.service.account}"

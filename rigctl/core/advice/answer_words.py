@@ -64,7 +64,6 @@ class AnswerWords:
         return f"From now on, {what}: {self.span(run)} {self.unit}".rstrip() + f" expected{price}."
 
     def why(self) -> str:
-        """Give the reason, in one sentence."""
         why = self.answer.why
         if why is None:
             over = any(way.trials and not way.within for way in self.answer.ways)

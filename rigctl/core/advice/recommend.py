@@ -159,7 +159,6 @@ class Weighing:
         return self.pick(self.played, prices, tolerance).control_set
 
     def pick(self, among: Sequence[Supported], priced: Sequence[float | None], tolerance: float) -> Supported:
-        """Return the one of some to run."""
         known = [(s, cost) for s in among for cost in [priced[s.control_set]] if cost is not None]
         if self.price is None or not known:
             return cheapest(good_enough(among, self.floor, tolerance)[0], priced)

@@ -173,7 +173,6 @@ class Appraisal:
         return {c: self.space.variables[c].share(value) for c, value in at.items()}
 
     def worth(self) -> Worth:
-        """Compare."""
         return Worth(tuple(self._references()), tuple(self._lessons()))
 
     def _references(self) -> Sequence[Reference]:

@@ -65,7 +65,6 @@ class ReadingPairs:
     """(n,), unit cube."""
 
     def last(self, most: int) -> ReadingPairs:
-        """Return the latest ones."""
         return ReadingPairs(self.rows[-most:], self.before[-most:], self.errors[-most:], self.during[-most:])
 
 

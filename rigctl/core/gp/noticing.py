@@ -48,7 +48,6 @@ class OutcomeRecord:
         return self if len(self.y) <= MOST_ROWS else self.of(self.thinned_rows())
 
     def thinned_rows(self) -> IntArray:
-        """Return which those are."""
         n = len(self.y)
         if n <= MOST_ROWS:
             return np.arange(n)

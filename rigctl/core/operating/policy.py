@@ -168,7 +168,6 @@ class Operating:
 
 
 def _report(problem: Problem, history: History, posterior: Posterior | None, played: ProductionChoice) -> SetReport:
-    """Say what is expected of a batch."""
     index, at = played.control_set, played.setting
     cost = Prices.of(problem, history).at(index, np.array([at]))
     believed = None if posterior is None else value_at(posterior, problem.space, index, at)
