@@ -32,7 +32,6 @@ MODULES: Final = (
     "rigctl/rig/conditions.py",
     "rigctl/campaign/closing.py",
     "rigctl/campaign/ledger/charging.py",
-    "rigctl/campaign/ledger/idle.py",
     "rigctl/campaign/ledger/rates.py",
     "rigctl/campaign/carry.py",
     "rigctl/campaign/watch.py",
