@@ -65,11 +65,7 @@ class ControlDesk:
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
-        """Do what is asked, and return the answer.
-
-        Raises:
-            ControlError: not understood; nothing was changed.
-        """
+        """Do what is asked, and return the answer; raises ControlError: not understood; nothing was changed."""
         self._rig.sync()
         if "go_to" in request:
             self._rig.timer.go_to(float(request["go_to"]))

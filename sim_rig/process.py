@@ -66,11 +66,7 @@ class RigProcess:
         return urls
 
     async def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or the parent's end.
-
-        Raises:
-            ListenError: a port or link cannot be had.
-        """
+        """Serve until SIGTERM, SIGINT or the parent's end; raises ListenError: a port or link cannot be had."""
         self._directory.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError):  # such a system ends it at once

@@ -79,11 +79,7 @@ class _Field:
         return METAVARS[self.said.quantity] if self.said is not None else self.name.upper()
 
     def read(self, text: Any) -> Any:
-        """Return the field's value, as it was said.
-
-        Raises:
-            UsageError: it is none.
-        """
+        """Return the field's value, as it was said; raises UsageError: it is none."""
         if not isinstance(text, str):
             return text
         if self.said is not None:

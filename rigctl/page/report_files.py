@@ -117,11 +117,7 @@ def standalone_style() -> str:
 
 
 def browser() -> Path:
-    """Return a browser that can print.
-
-    Raises:
-        RigctlError: none is there.
-    """
+    """Return a browser that can print; raises RigctlError: none is there."""
     for name in BROWSERS:
         found = shutil.which(name)
         if found is not None:
@@ -133,11 +129,7 @@ def browser() -> Path:
 
 
 def write_pdf(html: Path, pdf: Path) -> None:
-    """Have a browser print a document.
-
-    Raises:
-        RigctlError: no browser is there, or it does not print.
-    """
+    """Have a browser print a document; raises RigctlError: no browser is there, or it does not print."""
     program = browser()
     with tempfile.TemporaryDirectory(prefix="rigctl-print-") as profile:
         made = Path(profile) / "report.pdf"

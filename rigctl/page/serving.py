@@ -87,11 +87,7 @@ def check_place(place: ServedAt, *, acts: bool = True) -> str:
 
 
 def listening(place: ServedAt) -> socket.socket:
-    """Return a socket that listens there.
-
-    Raises:
-        UsageError: that cannot be.
-    """
+    """Return a socket that listens there; raises UsageError: that cannot be."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -222,11 +222,7 @@ class Reader(Book):
         return Path(file).parent if file else None
 
     def campaign(self) -> CampaignRow:
-        """Return what the journal is about.
-
-        Raises:
-            UsageError: no campaign has been started in it.
-        """
+        """Return what the journal is about; raises UsageError: no campaign has been started in it."""
         rows = self._fetch(
             CampaignRow,
             "SELECT *, "

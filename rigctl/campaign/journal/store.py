@@ -82,11 +82,7 @@ class Book:
         return self._connection.execute(sql, tuple(cells.values())).lastrowid or 0
 
     def _step(self, trial: int, expected: State, event: Event, detail: str = "") -> None:
-        """Move a trial on.
-
-        Raises:
-            JournalError: it is not where the caller believes it is.
-        """
+        """Move a trial on; raises JournalError: it is not where the caller believes it is."""
         state = advance(expected, event)
         changed = self._connection.execute(
             "UPDATE trials SET state = ? WHERE trial = ? AND state = ?", (state, trial, expected)

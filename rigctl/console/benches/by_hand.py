@@ -219,11 +219,7 @@ def manual_trial(
 
 
 def by_name(option: str, given: str) -> Mapping[str, str]:
-    """Return `a=1.2,b=3` by name.
-
-    Raises:
-        UsageError: it is nothing of the kind, or a name stands twice.
-    """
+    """Return `a=1.2,b=3` by name; raises UsageError: it is nothing of the kind, or a name stands twice."""
     found: dict[str, str] = {}
     last = ""
     for part in filter(None, (p.strip() for p in given.split(","))):

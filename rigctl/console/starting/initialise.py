@@ -41,11 +41,7 @@ class ProbePlace:
 
 
 def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
-    """Read `[NAME=]PORT|HOST|URL`.
-
-    Raises:
-        UsageError: one is nothing of the kind, or two lead to the same port.
-    """
+    """Read `[NAME=]PORT|HOST|URL`; raises UsageError: one is nothing of the kind, or two lead to the same port."""
     places: list[ProbePlace] = []
     taken: dict[str, str] = {}
     for text in given:
@@ -63,11 +59,7 @@ def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
 
 
 def units_of(text: str) -> tuple[int, ...]:
-    """Read `1-8`, `3` or `1-4,17`.
-
-    Raises:
-        UsageError: it is nothing of the kind.
-    """
+    """Read `1-8`, `3` or `1-4,17`; raises UsageError: it is nothing of the kind."""
     units: set[int] = set()
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d{1,3})\s*(?:-\s*(\d{1,3})\s*)?", part)

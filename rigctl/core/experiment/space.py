@@ -293,11 +293,7 @@ class Space:
         return {v.name: v.worded(values[v.name]) for v in self.variables if v.name in values}
 
     def index_of(self, members: Sequence[str]) -> int:
-        """Return which control set has exactly these members.
-
-        Raises:
-            ValueError: none has.
-        """
+        """Return which control set has exactly these members; raises ValueError: none has."""
         wanted = frozenset(members)
         for i, c in enumerate(self.control_sets):
             if frozenset(c.names) == wanted:
