@@ -10,8 +10,7 @@ from rigctl import TruncatedNormal, UsageError
 from rigctl.bench.asking.grid import from_options
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.catalogue import bench_problem, catalogue, check, entry_of
-from rigctl.bench.problems.drawn import CLASSES, FEWEST, MOST, NOISES, drawn
-from rigctl.bench.problems.families import families
+from rigctl.bench.problems.drawn import CLASSES, FEWEST, MOST, NOISES, drawn, families
 from rigctl.bench.problems.problem import COST_SETS, Noise, TrialCosts, control_set_problem, recipes
 from rigctl.bench.problems.terms import Partial
 from rigctl.bench.problems.truth import compass_search
