@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from rigctl.bench.asking.grid import Grid
     from rigctl.bench.cell import Cell
     from rigctl.bench.running.parallel import Attempt, Ran
-    from rigctl.bench.tables.coverage import Coverage
-    from rigctl.bench.tables.standings import Standing
+    from rigctl.bench.tables.standings import Coverage, Standing
 
 
 bench = Commands(cls=Group, help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
@@ -110,8 +109,7 @@ def draw(
     from rigctl.bench.asking.grid import from_options
     from rigctl.bench.problems.drawn import PREFIX, drawn
     from rigctl.bench.running.store import load
-    from rigctl.bench.tables.coverage import coverage
-    from rigctl.bench.tables.standings import standings
+    from rigctl.bench.tables.standings import coverage, standings
 
     numbers = range(seed, seed + count)
     if not play:
@@ -291,8 +289,7 @@ def summed_up(frame: pd.DataFrame, ours: str | None, published: Sequence[str]) -
         UsageError: a policy that is to be compared has no results.
     """
     from rigctl.bench.tables import summary
-    from rigctl.bench.tables.coverage import coverage
-    from rigctl.bench.tables.standings import standings
+    from rigctl.bench.tables.standings import coverage, standings
 
     found, placed, held = summary.summarise(frame), standings(frame), coverage(frame)
     others = published or sorted({row.policy for row in found} - {ours})
@@ -316,8 +313,7 @@ def standing_texts(placed: Mapping[str, Sequence[Standing]], held: Sequence[Cove
 
     And how often intervals held the truth, where results say so.
     """
-    from rigctl.bench.tables.coverage import coverage_text
-    from rigctl.bench.tables.standings import standings_text
+    from rigctl.bench.tables.standings import coverage_text, standings_text
 
     yield from (f"{name}\n{standings_text(rows)}" for name, rows in placed.items())
     if held:

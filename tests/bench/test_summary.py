@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from rigctl.bench.tables.coverage import EVERY, coverage, coverage_text
 from rigctl.bench.tables.results import Stat, at_share, best_set, curve_of, left_behind, outcome_range, steps, trials_of
-from rigctl.bench.tables.standings import LEAST, standings, standings_text
+from rigctl.bench.tables.standings import EVERY, LEAST, coverage, coverage_text, standings, standings_text
 from rigctl.bench.tables.summary import (
     REGRETS,
     compare,
