@@ -30,7 +30,7 @@ from rigctl.errors import UsageError, counted
 from rigctl.flaws import Flaw, got
 from rigctl.printable import one_line
 from rigctl.rig.spec import CareSpec, RigSpec
-from rigctl.text import in_full, lasting
+from rigctl.text import Names, in_full, lasting, shown_name, shown_value
 
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ class Amend(TrialAct):
             raise UsageError(f"trial {self.trial}: is so already; nothing to amend")
         _check(row, becomes, names_of(campaign))
         journal.people.correct(self.trial, "amend", was, becomes, who=self.who, why=self.why)
-        return f"trial {self.trial}: {'; '.join(changes(was, becomes, campaign.currency))}"
+        return f"trial {self.trial}: {'; '.join(changes(was, becomes, campaign.currency, campaign.names))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,17 +230,18 @@ def names_of(campaign: CampaignRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(json.loads(campaign.identity["variables.names"])), (campaign.outcome, *(f["name"] for f in further))
 
 
-def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...]:
+def changes(was: Amendment, becomes: Amendment, currency: str, names: Names) -> tuple[str, ...]:
     """Say what is amended, one phrase each."""
 
-    def said(value: float | None) -> str:
-        return "nothing" if value is None else f"{value:g}"
+    def said(name: str, value: float | None) -> str:
+        return "nothing" if value is None else shown_value(name, value, names, 6)
 
     before = {**was.values, **was.outcomes}
-    parts = [f"{n} {said(before.get(n))} -> {said(v)}" for n, v in {**becomes.values, **becomes.outcomes}.items()]
+    after = {**becomes.values, **becomes.outcomes}.items()
+    parts = [f"{shown_name(n, names)} {said(n, before.get(n))} -> {said(n, v)}" for n, v in after]
     if becomes.amount is not None:
-        old = None if was.amount is None else to_units(was.amount)
-        parts.append(f"cost {said(old)} -> {in_full(to_units(becomes.amount), 6)} {currency}")
+        old = "nothing" if was.amount is None else in_full(to_units(was.amount), 6)
+        parts.append(f"cost {old} -> {in_full(to_units(becomes.amount), 6)} {currency}")
     if becomes.note is not None:
         parts.append(f'note "{was.note or ""}" -> "{becomes.note}"')
     return tuple(parts)

@@ -24,7 +24,7 @@ from rigctl.campaign.requests import BY_HAND, HandOperation
 from rigctl.console.assemble import find_own_state, perform
 from rigctl.console.hands import CampaignPlace, by_hand, quantity, since
 from rigctl.console.options import AsJson, Bus, State, Verb, buses, named
-from rigctl.console.output import tell
+from rigctl.console.output import Answer
 from rigctl.errors import UsageError
 from rigctl.flaws import got
 
@@ -131,7 +131,7 @@ def _command(verb: str, kind: type, do: Do, *, bus: bool = False) -> Callable[..
         said = {field.name: field.read(word) for field, word in zip(arguments, words, strict=True)}
         asked = kind(**said, **{f.name: f.read(given[f.name]) for f in options if f.name in given})
         for answer in do(asked, config, find_own_state(config, state), bus):
-            tell(answer, json)
+            Answer(answer, [answer["outcome"]] if issubclass(kind, Act) else None).print(json)
 
     which = " ".join(["[CONFIG]", *(field.metavar for field in arguments)])
     about = " ".join([*(field.help for field in arguments), "Default CONFIG: as last started."])

@@ -20,6 +20,7 @@ from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import UsageError, counted
 from rigctl.page.campaign import campaign_spec
+from rigctl.page.shown import ShownLabels
 from rigctl.rig.registry import DriverInfo
 from rigctl.text import shown_set, shown_unit
 
@@ -55,7 +56,7 @@ def explained(
     if not rows:
         raise UsageError("explain: the campaign has no trial yet")
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
-    corrected = _corrections(row, campaign.loaded.currency)
+    corrected = _corrections(row, ShownLabels.of(campaign.loaded))
     if row.proposal is None and row.origin != "manual":
         what = f"ended before it was decided: {row.because}" if row.state.final else "looks, and is not decided yet"
         return Explanation(row.trial, row.origin, (f"Trial {row.trial} {what}.", *corrected), None)
@@ -95,12 +96,13 @@ def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple
     return suggested, (f"Trial {row.trial} was done by hand, {how}.", *lines)
 
 
-def _corrections(row: TrialRow, currency: str) -> tuple[str, ...]:
+def _corrections(row: TrialRow, labels: ShownLabels) -> tuple[str, ...]:
     """Say what was corrected of a trial, by whom and why."""
     words = {"void": "is void", "restore": "counts again"}
     found = []
     for made in row.corrected:
-        what = words.get(made.kind) or f"was amended: {'; '.join(changes(made.was, made.becomes, currency))}"
+        amended = changes(made.was, made.becomes, labels.currency, labels.names)
+        what = words.get(made.kind) or f"was amended: {'; '.join(amended)}"
         found.append(f"Trial {row.trial} {what} ({made.who}, {made.utc[:16]}: {made.why}).")
     return tuple(found)
 

@@ -323,7 +323,8 @@ def amend(
     config, (number,) = named("amend", which, "TRIAL", number=True)
     directory, trial = find_own_state(config, state), int(number)
     becomes = outcomes.asked(directory, trial, change, config, made_sure(force=force, ask=not json))
-    return Answer(perform(Amend(why=why, trial=trial, becomes=becomes), directory))
+    done = perform(Amend(why=why, trial=trial, becomes=becomes), directory)
+    return Answer(done, [done["outcome"]])
 
 
 @trial.command("import")

@@ -46,7 +46,7 @@ from rigctl.page.shown import (
     WorstActive,
 )
 from rigctl.page.trial_now import trial_now
-from rigctl.text import Names, settings, shown_name, shown_set, shown_unit
+from rigctl.text import Names, settings, shown_name, shown_set
 
 RECENT = 10
 """Trials that a forecast goes by."""
@@ -133,20 +133,19 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels
     if loaded is not None:
         return ShownLabels.of(loaded)
     known = {key: json.loads(value) for key, value in campaign.identity.items()}
-    names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
-    units = {name: shown_unit(known.get(f"variables.{name}.unit", "")) for name in names}
-    name, unit = known.get("outcome.name", "outcome"), known.get("outcome.unit", "")
-    first = ShownOutcome(name, shown_unit(unit), bool(known.get("outcome.maximise", True)))
+    names, outcomes = campaign.names, known.get("further_outcomes", ())
+    first = ShownOutcome(campaign.outcome, names[campaign.outcome], bool(known.get("outcome.maximise", True)))
     further = tuple(
         ShownOutcome(
             f["name"],
-            shown_unit(known.get(f"further.{f['name']}.unit", "")),
+            names[f["name"]],
             bool(f.get("maximise", True)),
             limits=FurtherOutcome(f["name"], at_least=f.get("at_least"), at_most=f.get("at_most")).limits,
         )
-        for f in known.get("further_outcomes", ())
+        for f in outcomes
     )
-    return ShownLabels(campaign.rig, campaign.currency, Names(units), (first, *further))
+    units = {name: unit for name, unit in names.items() if name not in (campaign.outcome, *(o.name for o in further))}
+    return ShownLabels(campaign.rig, campaign.currency, Names(units, {}, names.levels), (first, *further))
 
 
 def followed(reader: Reader, before: Facts | None) -> Course:

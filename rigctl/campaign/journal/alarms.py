@@ -21,6 +21,7 @@ from rigctl.errors import UsageError
 from rigctl.flaws import Flaw
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
+from rigctl.text import lasting
 
 LONGEST_SHELF_S: Final = 24 * 3600.0
 """An alarm that may be silent for longer should not be one: shelving is for a shift (ISA-18.2, 7.2.4)."""
@@ -204,7 +205,7 @@ def shelved_words(alarm: int, seconds: float) -> str:
     if not 0 < seconds <= LONGEST_SHELF_S:
         allowed = f"must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h)"
         raise UsageError(Flaw("", allowed, "shelve it again when it is back", f"{seconds:g} s", f"alarm {alarm}"))
-    return f"alarm {alarm} for {seconds:g} s"
+    return f"alarm {alarm} for {lasting(seconds)}"
 
 
 def _raise(states: dict[AlarmKey, AlarmState], event: AlarmRow) -> None:

@@ -7,6 +7,7 @@ a file of another version is refused.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -20,6 +21,7 @@ from rigctl.rig.places import Seen
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import AlarmMark
+from rigctl.text import Names, shown_unit
 
 VERSION: Final = 11
 """The only version that this rigctl reads and writes."""
@@ -67,6 +69,21 @@ class CampaignRow:
     operated: Micros = 0
     batches: int = 0
     """The same sum of batches for production, no part of `spent`; and how many of these have begun."""
+
+    @property
+    def names(self) -> Names:
+        """The variables and outcomes with their units, and the words of categories; labels are not kept."""
+        known = {key: json.loads(value) for key, value in self.identity.items()}
+        units: dict[str, str] = {}
+        words: dict[str, dict[float, str]] = {}
+        for key, name in known.items():
+            if key.startswith("variables.") and key.endswith(".name"):
+                at, levels = f"variables.{name}", known.get(f"variables.{name}.levels") or ()
+                units[name] = known.get(f"{at}.unit", "")
+                words[name] = {known[f"{at}.low"] + k * known[f"{at}.step"]: word for k, word in enumerate(levels)}
+        units[self.outcome] = known.get("outcome.unit", "")
+        units |= {f["name"]: known.get(f"further.{f['name']}.unit", "") for f in known.get("further_outcomes", ())}
+        return Names({name: shown_unit(unit) for name, unit in units.items()}, {}, words)
 
 
 @table("starts", "one per process that opened the campaign to run it", kw_only=True)

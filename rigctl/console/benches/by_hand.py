@@ -251,7 +251,7 @@ def quantities(loaded: LoadedConfig, option: str, given: str) -> Iterator[tuple[
             must = f"a number in {v.unit}" if shown_unit(v.unit) else "a number"
             yield v, text, v.number(text) if v.levels else units.to(text, v.unit, must)
         except ValueError as error:
-            raise UsageError(flaw_of(error).within(f"{option}: {name}")) from None
+            raise UsageError(flaw_of(error).within(option if v.levels else f"{option}: {name}")) from None
 
 
 def iso_date(written: str) -> str:

@@ -333,8 +333,9 @@ def amendment(change: AmendFlags, space: Space, outcomes: tuple[str, ...], curre
     for name, text in by_name("--values", change.values).items():
         if name not in (*variables, *further):
             raise UsageError(unknown(name, (*variables, *further), "a variable or further outcome", where="--values"))
-        where, variable = f"--values: {name}", variables.get(name)
-        value = _level(where, variable, text) if variable is not None and variable.levels else _number(where, text)
+        variable = variables.get(name)
+        level = None if variable is None or not variable.levels else _level("--values", variable, text)
+        value = _number(f"--values: {name}", text) if level is None else level
         (measured if variable is None else values)[name] = value
     if change.failed:
         if measured:
