@@ -70,7 +70,7 @@ def flaw_of(error: BaseException) -> Flaw:
 
 def shown(value: Any) -> str:
     """Show a value as the user wrote it, cut short."""
-    if value is None:
+    if value is None or value == "":
         return "nothing"
     text, quote = (value, '"') if isinstance(value, str) else (flow(value), "")
     most = MOST_SHOWN - 2 * len(quote)

@@ -16,6 +16,7 @@ SENTENCES = {
         "valve", "must be a device", where="sensor", lead=", which is no sensor"
     ),
     'got "=" at column 4, must be <': got("=", "must be <", lead=" at column 4"),
+    "got nothing, must be a name": got("", "must be a name"),
     "is missing, must be given": Flaw("is missing", "must be given"),
     "--at: must be left out": Flaw("", "must be left out", where="--at"),
     "is a folder; name a file in it": Flaw("is a folder", remedy="name a file in it"),

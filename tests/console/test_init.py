@@ -104,6 +104,17 @@ def test_a_wired_rig_that_was_asked_for_holds_at_once():
     assert re.search("^#  plc_1: .*coil: 5", text, re.MULTILINE)
 
 
+def test_an_empty_answer_is_told_in_words(golden):
+    """Enter at each question that needs an answer: what is needed is said, and it is asked again."""
+    needed = ("Its name", "Its unit", "ph: unit", "ph: lowest", "What may the whole", "ph: change")
+    answers = {asked: ["", *texts] if asked.startswith(needed) else list(texts) for asked, texts in WIRED.items()}
+    script = Script(answers)
+    script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    told = [said for said in script.said if said.startswith("got nothing")]
+    assert len(told) == len(needed)
+    golden("\n".join(told))
+
+
 def test_what_cannot_be_measured_is_left_to_a_person(golden):
     """A bench by hand comes of it, and what was found stands in it as comments."""
     script = Script({**WIRED, "growth: measured by": ["none"]})
