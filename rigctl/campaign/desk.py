@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -64,6 +65,8 @@ class Desk(News):
                 return
             alarm = joined
         level = self._log.error if alarm.severity >= Severity.MAJOR else self._log.warning
+        if sys.stderr.isatty():  # whoever looks on there is told in words
+            level = self._log.debug
         known = {name: text for name, text in (("state", alarm.state), ("action", alarm.action)) if text}
         what = {"kind": alarm.kind, "source": alarm.source, "message": alarm.message}
         level("alarm", severity=alarm.severity.name, **what, **known)

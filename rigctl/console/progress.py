@@ -183,6 +183,8 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener
 
         def show(event: events.CampaignEvent) -> None:
             board.follow(event)
+            if isinstance(event, Alarm):
+                print_whole(console, line_for(board, event))
             draw(board)
 
         draw(board)
@@ -327,7 +329,7 @@ def _doses(board: Board, trial: TrialUnderWay) -> str:
         dosing, limits = board.rig.dosing.get(pump), board.rig.limits.get(pump)
         of = "" if dosing is None else f" of at most {dosing.max_doses}"
         cap_ml = None if limits is None else limits.per_day_ml
-        day = "" if cap_ml is None else f", {number(doses.day_ml)} of {cap_ml:g} mL in 24 h"
+        day = "" if cap_ml is None else f", {number(doses.day_ml)} of {number(cap_ml)} mL in 24 h"
         told.append(f"{pump} {doses.count}{of}, {number(doses.volume_ml)} mL{day}")
     return "; ".join(told)
 

@@ -1,8 +1,12 @@
 """What the desk tells of a line that fails."""
 
+import io
+
 import pytest
+import structlog
 
 from rigctl.campaign.desk import Desk
+from rigctl.logs import configure_logs, logger
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
@@ -85,3 +89,21 @@ def test_what_is_worse_than_what_was_told_of_a_line_is_told_at_once(heard):
         ("stands", "stale sensor"),
         ("over", "stale sensor"),
     ]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_on_a_terminal_an_alarm_is_told_in_words_alone(terminal, monkeypatch, heard):
+    """Who looks on there has the display; elsewhere the log has it, too."""
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, "isatty", lambda: terminal)
+    monkeypatch.setattr("sys.stderr", stream)
+    before = structlog.get_config()
+    try:
+        configure_logs()
+        told, alarm = heard
+        alarm("line", "stands")
+        logger("rigctl.campaign").error("not kept")
+    finally:
+        structlog.configure(**before)
+    assert [kind for kind, _, _ in told] == ["line"]
+    assert [word in stream.getvalue() for word in (LINE, "not kept")] == [not terminal, True]
