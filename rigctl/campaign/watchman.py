@@ -76,7 +76,7 @@ class Wall:
         """Return what is wrong with the wall clock; follow it where that is plausible."""
         rig_s, wall_s = self.clock.now_s(), self.now()
         known_s = self.civil.at(rig_s)
-        if known_s is None or self.clock.speedup != 1:
+        if known_s is None or self.clock.speedup != 1 or self.clock.stepped:
             return ""
         jump_s = wall_s - known_s
         followed = abs(jump_s) <= FOLLOWED_S or self.right()

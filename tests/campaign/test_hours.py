@@ -11,7 +11,7 @@ from rigctl.campaign.watchman import Wall
 from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
-from rigctl.rig.clocks import Civil
+from rigctl.rig.clocks import Civil, SteppedClock
 from rigctl.rig.limits import ActuatorLimits
 from rigctl.rig.spec import OutcomeSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
@@ -199,3 +199,12 @@ def test_fault_35_a_jump_of_the_wall_clock_is_told_and_followed_only_if_plausibl
     assert bool(found) == bool(said)
     assert civil.at(clock.now_s()) == FRIDAY + 100.0 + (jump_s if follows else 0.0)
     assert bool(wall.compare()) == (not follows)
+
+
+def test_a_stepped_clock_is_compared_with_no_wall():
+    """It stands still while anybody computes, and then catches up: no wall was set."""
+    clock = SteppedClock(1.0, lambda _: asyncio.sleep(0))
+    clock.civil.set(0.0, FRIDAY)
+    wall = Wall(clock.civil, clock, lambda: FRIDAY - 36.0, lambda: False)
+    assert wall.compare() == ""
+    assert clock.civil.at(0.0) == FRIDAY
