@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, tzinfo
+from decimal import Decimal
 from itertools import pairwise
 from math import floor, isfinite, log10
 from typing import Any, Final
 
-MOST_IN_FULL: Final = 1e12
+IN_FULL: Final = (1e-6, 1e12)
 
 
-def in_full(value: float, digits: int) -> str:
-    """Return a number with so many digits, or with all before its point where these are more; no powers below 1e12."""
-    text = f"{value:.{digits}g}"
-    return f"{value:.0f}" if "e+" in text and abs(value) < MOST_IN_FULL else text
+def in_full(value: float, digits: int = 6) -> str:
+    """Return a number with so many digits, or with all before its point where these are more.
+
+    From 1e-6 to 1e12 no power of ten is written, as people write none.
+    """
+    text, (least, most) = f"{value:.{digits}g}", IN_FULL
+    if "e" not in text or not least <= abs(value) < most:
+        return text
+    return f"{value:.0f}" if "e+" in text else f"{Decimal(text):f}"
 
 
 def shown_unit(unit: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.text import joined, lasting, set_label, set_members, shown_unit
+from rigctl.text import in_full, joined, lasting, set_label, set_members, shown_unit
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,22 @@ def test_a_control_set_is_known_by_its_name():
     assert set_members(set_label(("ca", "b"))) == ("ca", "b")
     assert [joined(names) for names in ((), ("a",), ("a", "b", "c"))] == ["", "a", "a, b and c"]
     assert (shown_unit("1"), shown_unit("mM")) == ("", "mM")
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (2e6, "2000000"),
+        (1234567.8, "1234568"),
+        (6.1, "6.1"),
+        (1 / 3, "0.333333"),
+        (2e-5, "0.00002"),
+        (-1.25e-6, "-0.00000125"),
+        (0.0, "0"),
+        (1e-9, "1e-09"),
+        (5e12, "5e+12"),
+    ],
+)
+def test_a_number_is_written_as_people_write_it(value, words):
+    """Powers of ten stand only where nobody counts the digits."""
+    assert in_full(value) == words

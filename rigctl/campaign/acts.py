@@ -200,7 +200,7 @@ class Outcome(TrialAct):
             _check_finite(f"trial {self.trial}: {name}", value)
         came = {name: float(value) for name, value in outcomes.items()}
         journal.awaited.come(self.trial, came, self.who, self.why, act=self.verb)
-        said = ", ".join(f"{name} {value:g}" for name, value in outcomes.items())
+        said = ", ".join(f"{name} {in_full(value)}" for name, value in outcomes.items())
         left = len(journal.awaited.waiting())
         return f"trial {self.trial}: {said}; {counted(left, 'outcome') if left else 'no outcome'} still awaited"
 
@@ -323,7 +323,7 @@ def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
         said = amended[-1] if amended else row.came
         by = "" if said is None else f" by {said.who} on {said.utc}"
         raise UsageError(
-            f"trial {number}: has its outcome already, {row.outcome:g}{by}; "
+            f"trial {number}: has its outcome already, {in_full(row.outcome)}{by}; "
             f"`rigctl trial amend {number} --outcome VALUE --why TEXT` corrects it"
         )
     raise UsageError(f"trial {number}: is {row.state} and awaits none; `rigctl trial outcome` lists those that do")
@@ -416,12 +416,12 @@ class Refilled(Care):
             remedy = "" if bottled else "write `inventory: {volume: 500 mL}` under the pump"
             raise UsageError(Flaw("", allowed, remedy, "a device without `inventory`", self.device))
         if self.volume_ml is not None and not 0 < self.volume_ml < float("inf"):
-            raise UsageError(Flaw("", "must be more than nothing", "", f"{self.volume_ml:g} mL", self.device))
+            raise UsageError(Flaw("", "must be more than nothing", "", f"{in_full(self.volume_ml)} mL", self.device))
 
     def outcome(self, rig: RigSpec) -> str:
         inventory = rig.care[self.device].inventory
         volume_ml = inventory.volume_ml if self.volume_ml is None and inventory is not None else self.volume_ml
-        return f"{self.device} has {volume_ml:g} mL in its bottle; doses are counted from now on"
+        return f"{self.device} has {in_full(volume_ml or 0.0)} mL in its bottle; doses are counted from now on"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,8 +124,8 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
         yield Objection(device, "uncalibrated", "is not calibrated", calibrate, forbids)
     low, high = care.calibration.slope
     if any(not low <= slope <= high for slope in state.slopes):
-        told = " and ".join(f"{slope:g}" for slope in state.slopes)
-        why = f"has slopes of {told} %, must be {low:g} to {high:g} %"
+        told = " and ".join(f"{in_full(slope)}" for slope in state.slopes)
+        why = f"has slopes of {told} %, must be {in_full(low)} to {in_full(high)} %"
         yield Objection(device, "slope", why, f"clean or replace the probe, and {calibrate}", forbids)
     every_s, ago_s = care.calibration.every_s, state.calibrated_ago_s
     if every_s is None or ago_s is None:
@@ -142,9 +142,9 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
     left_ml, doses = state.left_ml, state.doses_left
     if left_ml is not None:
         trial_ml = state.trial_ml or state.dose_ml or 0.0
-        left = f"has {max(0.0, left_ml):.4g} mL left in its bottle"
+        left = f"has {in_full(max(0.0, left_ml), 4)} mL left in its bottle"
         if left_ml <= 0 or left_ml < trial_ml:
-            yield Objection(device, "empty", f"{left}, and a trial may take {trial_ml:.4g} mL", refill, _ANY)
+            yield Objection(device, "empty", f"{left}, and a trial may take {in_full(trial_ml, 4)} mL", refill, _ANY)
         elif care.inventory is not None and doses is not None and doses <= care.inventory.warn_at:
             yield Objection(device, "low", f"{left}, good for {counted(doses, 'dose')}", refill)
     tubing, seen_ml = care.tubing, state.tubing_ml
@@ -394,7 +394,7 @@ def said_of(entry: Mapping[str, Any]) -> tuple[str, ...]:
     if "tubing_ml" in entry:
         said.append(f"{entry['tubing_ml'] / 1000:.4g} L through its tubing")
     if "calibration_points" in entry:
-        slopes = f", slopes {' and '.join(f'{s:g}' for s in entry['slopes'])} %" if "slopes" in entry else ""
+        slopes = f", slopes {' and '.join(f'{in_full(s)}' for s in entry['slopes'])} %" if "slopes" in entry else ""
         points = entry["calibration_points"]
         said.append(
             f"calibrated at {points} {'point' if points == 1 else 'points'}{slopes}" if points else "not calibrated"
@@ -435,8 +435,8 @@ def limited(
         for pump in cap.pumps:
             takes_ml = journal.doses.dearest_trial_ml(pump)
             if left_ml <= 0 or left_ml < takes_ml or pump in exhausted:
-                why = f"may give {max(0.0, left_ml):.4g} mL more{whose} in the campaign"
-                enough = f", and a trial may take {takes_ml:.4g} mL" if takes_ml > left_ml > 0 else ""
+                why = f"may give {in_full(max(0.0, left_ml), 4)} mL more{whose} in the campaign"
+                enough = f", and a trial may take {in_full(takes_ml, 4)} mL" if takes_ml > left_ml > 0 else ""
                 found[pump] = replace(found.get(pump, DeviceState()), spent=f"{why}{enough}")
     return found
 
@@ -480,7 +480,7 @@ def room_for(journal: Journal, rig: RigSpec, volumes_ml: Mapping[str, float]) ->
         more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
         for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
             needed = min(more_ml, most_ml)
-            why = f"{cap.name}: {needed:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
+            why = f"{cap.name}: {in_full(needed)} mL more would be beyond its cap of {in_full(most_ml)} mL in {words}"
             found.append((journal.doses.room_at_s(cap.pumps, needed, most_ml, span_s), why))
     return tuple(found)
 

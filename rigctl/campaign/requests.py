@@ -27,6 +27,7 @@ from rigctl.campaign.journal.writer import Journal
 from rigctl.errors import JournalError, RigctlError, UsageError, in_words
 from rigctl.flaws import got
 from rigctl.rig.protocols import Calibration
+from rigctl.text import in_full
 
 # Single instruments, driven by a person -------------------------------------------------------------------------------
 
@@ -52,7 +53,7 @@ class HandOperation:
         """Say what is done, e.g. `dose pump 2 mL`."""
         units = {"ml": " mL", "s": " s"}
         given = ((f.name.rpartition("_")[2], getattr(self, f.name)) for f in fields(self))
-        told = (f"{value:g}{units.get(unit, '')}" for unit, value in given if isinstance(value, float))
+        told = (f"{in_full(value)}{units.get(unit, '')}" for unit, value in given if isinstance(value, float))
         return " ".join((self.operation, self.device, *told))
 
     async def do(self, by: Manual) -> Answer:
@@ -68,7 +69,7 @@ class Read(HandOperation):
 
     async def do(self, by: Manual) -> Answer:
         reading = await by.rig.hands.read(self.device)
-        told = f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
+        told = f"{in_full(reading.value)} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
         value = reading.value if reading.valid else None
         return {"device": self.device, "value": value, "unit": reading.unit, "outcome": told}
 
@@ -92,7 +93,7 @@ class Set(DrivingOperation):
     async def do(self, by: Manual) -> Answer:
         await by.rig.hands.apply(self.device, self.value)
         safe = f"everything is made safe after {by.limit_s / 60:g} min without another act"
-        return {"device": self.device, "outcome": f"holds {self.value:g}; {safe}"}
+        return {"device": self.device, "outcome": f"holds {in_full(self.value)}; {safe}"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +145,7 @@ class Calibrate(DrivingOperation):
         """Tell the pump what was measured, here the volume, of what it has dispensed already."""
         said: Calibration = await by.rig.hands.calibrate(self.device, self.volume_ml)
         await by.care.keep_calibrations({self.device: said}, fresh=True)
-        return {"device": self.device, "outcome": f"told {self.volume_ml:g} mL; says {said.detail}"}
+        return {"device": self.device, "outcome": f"told {in_full(self.volume_ml)} mL; says {said.detail}"}
 
 
 BY_HAND: Final[Mapping[str, type[HandOperation]]] = MappingProxyType(
@@ -248,7 +249,7 @@ class Manual(CampaignPart):
         """Dispense a volume once; it counts towards caps and bottle."""
         given_ml = await self.rig.hands.dose(pump, volume_ml)
         self.care.changed = True
-        return {"device": pump, "dispensed_ml": given_ml, "outcome": f"{given_ml:.4g} mL dispensed"}
+        return {"device": pump, "dispensed_ml": given_ml, "outcome": f"{in_full(given_ml, 4)} mL dispensed"}
 
     # the limit --------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rigctl.rig.conditions import Condition
 from rigctl.rig.spec import Action, InterlockSpec, RigSpec, WatchSpec
 from rigctl.rig.values import RigGlance, SeenReading
-from rigctl.text import Names, shown_value, words_of
+from rigctl.text import Names, in_full, shown_value, words_of
 
 LATE_S = 3.0
 VERY_LATE_S = 10.0
@@ -208,7 +208,7 @@ def _told(when: Condition, rig: RigGlance) -> str:
 def _read(name: str, seen: SeenReading, names: Names) -> str:
     if seen.value is None:
         return "nothing"
-    return shown_value(name, seen.value, names) if words_of(name, names) else f"{seen.value:g} {seen.unit}"
+    return shown_value(name, seen.value, names) if words_of(name, names) else f"{in_full(seen.value)} {seen.unit}"
 
 
 def _stale(seen: Snapshot) -> Objections:

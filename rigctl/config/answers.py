@@ -17,6 +17,7 @@ from rigctl.config.problem import COLUMNS
 from rigctl.config.units import Units
 from rigctl.flaws import Flaw, flaw_of, got, require
 from rigctl.kinds import DURATION, NAME, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME
+from rigctl.text import in_full
 from rigctl.wording import no_name
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
@@ -72,8 +73,8 @@ def number_of(text: str) -> float:
 
 def range_of(low: float, high: float) -> tuple[float, float]:
     if low >= high:
-        swapped = f"; did you mean {high:g} to {low:g}?" if low > high else ""
-        raise ValueError(f"got {low:g} to {high:g}, the lower end must be below the upper end{swapped}")
+        swapped = f"; did you mean {in_full(high)} to {in_full(low)}?" if low > high else ""
+        raise ValueError(f"got {in_full(low)} to {in_full(high)}, the lower end must be below the upper end{swapped}")
     return low, high
 
 
@@ -131,11 +132,11 @@ def natural_of(text: str, low: float, high: float) -> Natural:
     if spread is not None:
         mean, sd = number_of(spread[1]), number_of(spread[2])
         if sd <= 0:
-            raise ValueError(Flaw("", "must be more than nothing", got=f"a spread of {sd:g}"))
+            raise ValueError(Flaw("", "must be more than nothing", got=f"a spread of {in_full(sd)}"))
         return Natural("normal", mean, sd)
     if span is not None:
         return Natural("uniform", *span_of(text))
-    example = f"{(low + high) / 2:g} +- {(high - low) / 10:g}"
+    example = f"{in_full((low + high) / 2)} +- {in_full((high - low) / 10)}"
     raise ValueError(got(text.strip(), f'must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown'))
 
 
@@ -143,7 +144,7 @@ def step_of(text: str, low: float, high: float) -> float:
     """Return the distance between two setpoints, of which the range must hold a whole number."""
     step = number_of(text)
     if step <= 0 or step > high - low or abs((high - low) / step - round((high - low) / step)) > SLACK:
-        raise ValueError(got(step, f"must go a whole number of times into {low:g} to {high:g}"))
+        raise ValueError(got(step, f"must go a whole number of times into {in_full(low)} to {in_full(high)}"))
     return step
 
 
@@ -151,8 +152,8 @@ def safe_of(text: str, low: float, high: float) -> str:
     if text.strip().lower() == "off":
         return "off"
     value = number_of(text)
-    require(low <= value <= high, value, f"must be off, or lie within {low:g} to {high:g}")
-    return f"{value:g}"
+    require(low <= value <= high, value, f"must be off, or lie within {in_full(low)} to {in_full(high)}")
+    return f"{in_full(value)}"
 
 
 def effect_of(text: str) -> float:

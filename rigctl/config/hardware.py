@@ -12,7 +12,7 @@ from rigctl.config.schema import VariableSection
 from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, got
 from rigctl.rig.spec import FollowSpec, MeasureSpec, MeterSpec, OutcomeSpec, RigSpec, TrialTiming, VariableWiring
-from rigctl.text import shown_unit
+from rigctl.text import in_full, shown_unit
 
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
@@ -106,8 +106,8 @@ def _plausible(context: CheckContext) -> dict[str, tuple[float, float]]:
             held = getattr(section, key) or bounds
             told = any(context.findings.told_below((*path, k)) for k in ("unit", "plausible", key))
             if not told and not bounds[0] <= held[0] <= held[1] <= bounds[1]:
-                must = f"must hold the {key} [{held[0]:g}, {held[1]:g}]"
-                context.add((*path, "plausible"), Flaw("", must, got=f"[{bounds[0]:g}, {bounds[1]:g}]"))
+                must = f"must hold the {key} [{in_full(held[0])}, {in_full(held[1])}]"
+                context.add((*path, "plausible"), Flaw("", must, got=f"[{in_full(bounds[0])}, {in_full(bounds[1])}]"))
                 break
     return plausible
 

@@ -30,7 +30,7 @@ from rigctl.rig.spec import DeviceSpec, DosingSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.titration import OVERSHOOT
 from rigctl.rig.values import News
-from rigctl.text import lasting
+from rigctl.text import in_full, lasting
 
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
@@ -88,7 +88,7 @@ def _clock(context: CheckContext, spec: RigSpec) -> None:
     urls = dict.fromkeys(d.url for d in spec.devices.values())
     real = [url for url in urls if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]
     if real:
-        must = f"must be 1, so leave it out: a cap of 24 h would be one of {86400 / spec.speedup:.3g} s"
+        must = f"must be 1, so leave it out: a cap of 24 h would be one of {lasting(86400 / spec.speedup)}"
         context.add(path, got(spec.speedup, must, lead=f", but real instruments are at {', '.join(real)}"))
     else:
         context.findings.warn(
@@ -128,9 +128,8 @@ def _setpoints(context: CheckContext, spec: RigSpec) -> None:
         path, device = ("safety", "safe_state", name), spec.devices.get(name)
         safe = [limits.safe_state] if isinstance(limits.safe_state, float) else []
         if any(not limits.low <= value <= limits.high for value in safe):
-            must = (
-                f"must lie within the range [{limits.low:g}, {limits.high:g}], or be off: the guard sends nothing else"
-            )
+            within = f"[{in_full(limits.low)}, {in_full(limits.high)}]"
+            must = f"must lie within the range {within}, or be off: the guard sends nothing else"
             context.add(path, got(limits.safe_state, must))
         if device is None or name in spec.pumps:
             continue
@@ -149,7 +148,7 @@ def _misfits(options: DeviceOptions, values: Sequence[float]) -> list[Flaw]:
     named: list[tuple[str, float | None]] = [("setpoint", value) for value in values]
     named += [(name, getattr(options, name, None)) for name in ("safe_value", "release_value")]
     said = [(name, value, options.misfit(value)) for name, value in named if value is not None]
-    return [Flaw(f"{name} {value:g} cannot be held: {why}", remedy=HOLDABLE) for name, value, why in said if why]
+    return [Flaw(f"{name} {in_full(value)} cannot be held: {why}", remedy=HOLDABLE) for name, value, why in said if why]
 
 
 def _too_far(options: DeviceOptions, limits: ActuatorLimits) -> Flaw | None:
@@ -169,10 +168,11 @@ def _astray(options: DeviceOptions, limits: ActuatorLimits, values: Sequence[flo
         if not limits.low <= value <= limits.high:
             continue  # told already
         held, slack = options.rounded(value), ROUNDING * max(abs(value), limits.high - limits.low)
-        told = f"holds {held:g} where {value:g} is sent"
+        told = f"holds {in_full(held)} where {in_full(value)} is sent"
         if not limits.low - slack <= held <= limits.high + slack:
             remedy = "end the range at a step of its register or command, or give it finer ones"
-            found[Flaw(f"{told}, beyond the range [{limits.low:g}, {limits.high:g}]", remedy=remedy)] = None
+            beyond = f"beyond the range [{in_full(limits.low)}, {in_full(limits.high)}]"
+            found[Flaw(f"{told}, {beyond}", remedy=remedy)] = None
         elif value == limits.safe_state and abs(held - value) > safe_tolerance(value):
             lead = f"{told}, so its safe state would never be confirmed"
             found[Flaw(lead, remedy="give one that it can hold")] = None
@@ -194,8 +194,8 @@ def _leap(rounded: Callable[[float], float], low: float, high: float, most: floa
     if moves <= most + slack:
         return None
     step = rounded(after) - rounded(before)
-    remedy = f"give a multiple of its {step:g}, or make that finer"
-    return got(most, "", remedy, lead=f", but its device moves by {moves:g}")
+    remedy = f"give a multiple of its {in_full(step)}, or make that finer"
+    return got(most, "", remedy, lead=f", but its device moves by {in_full(moves)}")
 
 
 def _coarse(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
@@ -209,8 +209,8 @@ def _coarse(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     worst = max(setpoints, key=lambda value: abs(held[value] - value))
     if abs(held[worst] - worst) <= wired.read_back_tolerance:
         return
-    what = f"got {wired.read_back_tolerance:g} {variable.unit}".rstrip()
-    astray = f"{device.name} holds {held[worst]:g} where {worst:g} is sent, and the trial fails"
+    what = f"got {in_full(wired.read_back_tolerance)} {variable.unit}".rstrip()
+    astray = f"{device.name} holds {in_full(held[worst])} where {in_full(worst)} is sent, and the trial fails"
     remedy = f"give {variable.name} a `step` that it can hold, or a wider tolerance"
     context.findings.warn(("variables", variable.name, "read_back_tolerance"), f"{what}, but {astray}: {remedy}")
 
@@ -222,8 +222,10 @@ def _doses(context: CheckContext, spec: RigSpec) -> None:
         caps = {} if limits is None else {"per_dose": limits.per_dose_ml, "per_day": limits.per_day_ml}
         for key, cap_ml in caps.items():
             if cap_ml is not None and (cap_ml == 0 or cap_ml < least_ml):
-                least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
-                flaw = Flaw("", f"must be {least}", got=f"{cap_ml:g} mL")
+                least = (
+                    f"at least {in_full(least_ml)} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
+                )
+                flaw = Flaw("", f"must be {least}", got=f"{in_full(cap_ml)} mL")
                 context.add(("safety", "limits", pump, key), flaw)
     for pump, dosing in spec.dosing.items():
         _too_coarse(context, spec, dosing, pump)
@@ -249,8 +251,8 @@ def _too_coarse(context: CheckContext, spec: RigSpec, dosing: DosingSpec, pump: 
         return
     unit = next((v.unit for v in context.config.variables.values() if pump in v.actuators), "")
     weaker = f"{dosing.effect_per_ml * dosing.tolerance / least:.2g} {unit}/mL"
-    why = f"the smallest dose, {least_ml:g} mL, moves {dosing.sensor} by {moves:.3g} {unit}"
-    must = f"must be at least {least:.3g} {unit}: {why}"
+    why = f"the smallest dose, {in_full(least_ml)} mL, moves {dosing.sensor} by {in_full(moves, 3)} {unit}"
+    must = f"must be at least {in_full(least, 3)} {unit}: {why}"
     flaw = got(context.findings.given((*path, "tolerance")), must, f"or dilute the stock to an effect of {weaker}")
     context.add((*path, "tolerance"), flaw)
 
@@ -270,19 +272,20 @@ def _volumes(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     most, least = [], []
     for name, share in {pump: 1.0, **volume.with_}.items():
         limits, least_ml = spec.limits.get(name), _least_ml(context, name)
-        whose = "" if name == pump else f"{name} gives {share:g} mL per mL of {pump}, and "
-        least.append((least_ml / share, f"{whose}{name} gives no less than {least_ml:g} mL"))
+        whose = "" if name == pump else f"{name} gives {in_full(share)} mL per mL of {pump}, and "
+        least.append((least_ml / share, f"{whose}{name} gives no less than {in_full(least_ml)} mL"))
         dose_ml = None if limits is None else limits.per_dose_ml
         if dose_ml is not None:
-            most.append((dose_ml / share, f"{whose}safety.limits.{name}.per_dose is {dose_ml:g} mL"))
+            most.append((dose_ml / share, f"{whose}safety.limits.{name}.per_dose is {in_full(dose_ml)} mL"))
     for at, given_ml in ((("range",), variable.high), (("doses", "otherwise"), volume.otherwise_ml)):
         cap_ml, why = min(most, default=(given_ml, ""))
         if given_ml > cap_ml:
-            context.add((*path, *at), Flaw("", f"must be at most {cap_ml:g} mL: {why}", got=f"{given_ml:g} mL"))
+            must = f"must be at most {in_full(cap_ml)} mL: {why}"
+            context.add((*path, *at), Flaw("", must, got=f"{in_full(given_ml)} mL"))
     lowest, (floor_ml, why) = variable.low or variable.step or 0.0, max(least)
     if lowest < floor_ml:
-        remedy = f"{why}: begin at {floor_ml:g} mL, or at 0 with a step of at least as much"
-        context.add((*path, "range"), Flaw(remedy=remedy, got=f"{lowest:g} mL as the least volume"))
+        remedy = f"{why}: begin at {in_full(floor_ml)} mL, or at 0 with a step of at least as much"
+        context.add((*path, "range"), Flaw(remedy=remedy, got=f"{in_full(lowest)} mL as the least volume"))
 
 
 def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
@@ -299,8 +302,8 @@ def _reach(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
     near = max(dosing.tolerance, NEAR * span)
     if (lowest > variable.low + near) if raises else (highest < variable.high - near):
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
-        where = f"starts at {'least' if raises else 'most'} at {start:.4g} {variable.unit}"
-        lead = f"{wrong}, which {where}: a setpoint of {end:g} cannot be reached in any trial"
+        where = f"starts at {'least' if raises else 'most'} at {in_full(start, 4)} {variable.unit}"
+        lead = f"{wrong}, which {where}: a setpoint of {in_full(end)} cannot be reached in any trial"
         context.add(path, Flaw(lead, remedy=remedy))
     else:
         side = "below" if raises else "above"
@@ -443,7 +446,7 @@ def check_budget(context: CheckContext, spec: RigSpec, problem: Problem) -> None
 
 def _up(amount: float) -> str:
     """Write an amount that is no less."""
-    return f"{math.ceil(amount * 1e3 - 1e-6) / 1e3:g}"
+    return f"{in_full(math.ceil(amount * 1e3 - 1e-6) / 1e3)}"
 
 
 def _max_doses(context: CheckContext, spec: RigSpec, variable: Variable) -> None:
@@ -466,11 +469,11 @@ def _check_pump(context: CheckContext, spec: RigSpec, variable: Variable, pump: 
         return
     needed = math.ceil((furthest - dosing.tolerance) / (most_ml * abs(dosing.effect_per_ml)))
     from_where = "from where its treatment leaves it" if dosing.treatment is not None else "from all natural values"
-    moved = f", which move {variable.name} by {reach - dosing.tolerance:.3g} {variable.unit}"
-    must = f"must be {needed} to reach the setpoint {end:g} {from_where}"
+    moved = f", which move {variable.name} by {in_full(reach - dosing.tolerance, 3)} {variable.unit}"
+    must = f"must be {needed} to reach the setpoint {in_full(end)} {from_where}"
     remedy = f"or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, most_ml)}, or narrow the range"
     find = context.findings.add if nearest > reach and dosing.treatment is None else context.findings.warn
-    find(path, Flaw(moved, must, remedy, got=f"{dosing.max_doses} doses of at most {most_ml:g} mL"))
+    find(path, Flaw(moved, must, remedy, got=f"{dosing.max_doses} doses of at most {in_full(most_ml)} mL"))
 
 
 def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
@@ -488,7 +491,7 @@ def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
 
 def _volume(furthest: float, dosing: DosingSpec, most_ml: float) -> str:
     needed = (furthest - dosing.tolerance) / abs(dosing.effect_per_ml) / dosing.max_doses
-    return f"{math.ceil(10 * max(needed, most_ml)) / 10:g} mL"
+    return f"{in_full(math.ceil(10 * max(needed, most_ml)) / 10)} mL"
 
 
 # all of them -----------------------------------------------------------------------------------------------------

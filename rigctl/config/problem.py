@@ -19,7 +19,7 @@ from rigctl.errors import KeyPath
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.options import missing
 from rigctl.rig.spec import OutcomeSpec
-from rigctl.text import set_label, set_members
+from rigctl.text import in_full, set_label, set_members
 
 if TYPE_CHECKING:
     from rigctl.config.schema import ReferenceSection, SettingSection
@@ -220,7 +220,8 @@ def _floor(context: CheckContext, path: KeyPath, outcome: OutcomeSpec) -> float 
     if not context.findings.told_below((*path, "plausible")) and (
         floor >= bounds[1] if maximise else floor <= bounds[0]
     ):
-        must = f"must be {side} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: it is the worst there can be"
+        low, high = map(in_full, bounds)
+        must = f"must be {side} the plausible outcomes {low} to {high}: it is the worst there can be"
         context.add((*path, "floor"), got(floor, must))
     return floor
 
@@ -375,9 +376,10 @@ def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> flo
         return None
     u = (value - v.low) / (v.high - v.low)
     if not v.low <= value <= v.high:
-        findings.add(path, got(value, f"must be within {v.low:g} to {v.high:g} {v.unit}"))
+        findings.add(path, got(value, f"must be within {in_full(v.low)} to {in_full(v.high)} {v.unit}"))
         return None
     if v.steps and abs(u * v.steps - round(u * v.steps)) > OFF_GRID * v.steps:
-        findings.add(path, got(value, f"must be on a step of {v.step:g} {v.unit}", f"{v.setpoint(u):g} is the nearest"))
+        nearest = f"{in_full(v.setpoint(u))} is the nearest"
+        findings.add(path, got(value, f"must be on a step of {v.step:g} {v.unit}", nearest))
         return None
     return u

@@ -13,6 +13,7 @@ from rigctl.flaws import Flaw, got
 from rigctl.plugins import did_you_mean
 from rigctl.rig.limits import SPANS, TankSpec
 from rigctl.rig.spec import CalibrationSpec, CareSpec, DosingSpec, RigSpec, VolumeSpec
+from rigctl.text import in_full
 
 _MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance", "follows")
 """What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
@@ -158,12 +159,13 @@ def check_caps(context: CheckContext, spec: RigSpec, problem: Problem) -> None:
         for span, most_ml in cap.most_ml.items():
             for pump, dose_ml in doses_ml.items():
                 if most_ml < dose_ml:
-                    what = f"{most_ml:g} mL is less than one dose of {pump} may be, {dose_ml:g} mL: one in between is "
-                    what += f"refused and its trial fails; give {pump} a per_dose of at most {most_ml:g} mL"
+                    allowed, one = in_full(most_ml), in_full(dose_ml)
+                    what = f"{allowed} mL is less than one dose of {pump} may be, {one} mL: one in between is refused "
+                    what += f"and its trial fails; give {pump} a per_dose of at most {allowed} mL"
                     context.findings.warn(("safety", section, cap.name, span.key), what)
             if takes_ml > most_ml:
-                must = f"must be at least the {takes_ml:g} mL that a trial may be given"
-                context.add(("safety", section, cap.name, span.key), Flaw("", must, got=f"{most_ml:g} mL"))
+                must = f"must be at least the {in_full(takes_ml)} mL that a trial may be given"
+                context.add(("safety", section, cap.name, span.key), Flaw("", must, got=f"{in_full(most_ml)} mL"))
 
 
 # what runs out, wears out and has to be calibrated ----------------------------------------------------------------

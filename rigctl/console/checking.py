@@ -117,7 +117,7 @@ def _caps(rig: RigSpec, told: Forecast) -> Iterator[str]:
 
 
 def _cap(cap: CapSpec, told: Forecast) -> str:
-    most = joined([f"{ml:g} mL in {span.words}" for span, ml in cap.most_ml.items()])
+    most = joined([f"{in_full(ml)} mL in {span.words}" for span, ml in cap.most_ml.items()])
     whose = cap.name if cap.pumps == (cap.name,) else f"{cap.name} ({', '.join(cap.pumps)})"
     found = told.capped.get(cap.name)
     if found is None:
@@ -190,7 +190,7 @@ def _bus_names(loaded: LoadedConfig) -> Mapping[str, str]:
 def _said(reading: Reading | None) -> str:
     if reading is None:
         return ""
-    return f"{reading.value:.6g} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
+    return f"{in_full(reading.value)} {reading.unit}" if reading.valid else f"INVALID: {reading.detail}"
 
 
 def lines(found: Plan, loaded: LoadedConfig, width: int) -> Sequence[str]:
@@ -513,7 +513,7 @@ def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming
     unit = "kWh" if meter.kind == "energy" else "mL"
     if step <= COARSE * used:
         return ""
-    steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {total:g} {unit}"
+    steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {in_full(total)} {unit}"
     return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
 
 
@@ -552,10 +552,10 @@ def counted_of(care: CareSpec) -> str:
     bottle, tubing, every_s, slope = care.inventory, care.tubing, care.calibration.every_s, care.calibration.slope
     warned = "" if bottle is None else f"warned of at {counted(bottle.warn_at, 'dose')}"
     said = [
-        "" if bottle is None else f"a bottle of {bottle.volume_ml:g} mL, {warned}",
+        "" if bottle is None else f"a bottle of {in_full(bottle.volume_ml)} mL, {warned}",
         "" if tubing is None else f"tubing for {tubing.replace_after_ml / 1000:g} L",
         "" if every_s is None else f"calibrated every {lasting(every_s)}",
-        "" if slope == CareSpec().calibration.slope else f"slopes of {slope[0]:g} to {slope[1]:g} %",
+        "" if slope == CareSpec().calibration.slope else f"slopes of {in_full(slope[0])} to {in_full(slope[1])} %",
     ]
     return "; ".join(filter(None, said))
 

@@ -280,7 +280,7 @@ def share(text: str | None) -> float | None:
     except ValueError:
         value = math.nan
     if not 0.0 <= value <= MOST_LOST:  # nan, too
-        must = f'must be a share from 0 % to {100 * MOST_LOST:g} %, such as "5 %" or 0.05'
+        must = f'must be a share from 0 % to {in_full(100 * MOST_LOST)} %, such as "5 %" or 0.05'
         flaw = got(
             text, must, "the share of the gain over controlling nothing that exploring may cost", where="--learn"
         )
@@ -304,9 +304,10 @@ def setpoints(loaded: LoadedConfig, given: str | None) -> tuple[tuple[str, float
     for v, text, value in quantities(loaded, "--set", given):
         unit = f" {shown_unit(v.unit)}".rstrip()
         if not v.low <= value <= v.high:
-            raise UsageError(got(text, f"must be from {v.low:g} to {v.high:g}{unit}", where=f"--set: {v.name}"))
+            must = f"must be from {in_full(v.low)} to {in_full(v.high)}{unit}"
+            raise UsageError(got(text, must, where=f"--set: {v.name}"))
         if v.step is not None and not math.isclose(v.setpoint((value - v.low) / (v.high - v.low)), value):
-            must = f"must be in steps of {v.step:g}{unit} from {v.low:g}{unit}"
+            must = f"must be in steps of {in_full(v.step)}{unit} from {in_full(v.low)}{unit}"
             raise UsageError(got(text, must, where=f"--set: {v.name}"))
         found[v.name] = value
     try:

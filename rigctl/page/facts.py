@@ -46,7 +46,7 @@ from rigctl.page.shown import (
     WorstActive,
 )
 from rigctl.page.trial_now import trial_now
-from rigctl.text import Names, settings, shown_name, shown_set
+from rigctl.text import Names, in_full, settings, shown_name, shown_set
 
 RECENT = 10
 """Trials that a forecast goes by."""
@@ -427,9 +427,9 @@ def _act(act: ActRow) -> LogEntry:
 
 
 def _dose(dose: DoseRow) -> LogEntry:
-    given = "" if dose.dispensed_ml is None else f", gave {dose.dispensed_ml:.4g} mL"
+    given = "" if dose.dispensed_ml is None else f", gave {in_full(dose.dispensed_ml, 4)} mL"
     what = "that nobody asked for" if dose.state == "FOUND" else f"asked for{given}"
-    text = f"{dose.volume_ml:.4g} mL {what}" + (f"; {dose.note}" if dose.note else "")
+    text = f"{in_full(dose.volume_ml, 4)} mL {what}" + (f"; {dose.note}" if dose.note else "")
     severity = "MAJOR" if dose.state == "UNKNOWN" else ""
     return LogEntry(dose.utc, dose.trial, "dose", severity, dose.actuator, text)
 

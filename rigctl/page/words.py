@@ -39,7 +39,7 @@ def number(value: float | None, digits: int = 4) -> str:
     """Write a number in short; a dash where there is none."""
     if value is None or not isfinite(value):
         return "\u2013"
-    return in_full(value, digits).replace("-", "\u2212") if abs(value) >= 1e-4 or value == 0 else f"{value:.3g}"
+    return in_full(value, digits).replace("-", "\u2212")
 
 
 def money(amount: float | None, currency: str = "") -> str:

@@ -18,6 +18,7 @@ from rigctl.rig.protocols import Actuator, Calibration, Device, Doser, Identity,
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring
+from rigctl.text import in_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,10 @@ class Hands:
         if not device.calibratable:
             driver = self.spec.devices[pump].driver
             raise UsageError(f"{pump}: driver {driver} cannot calibrate; correct the volume in the pump itself")
-        await handle.tell(lambda deadline: device.calibrate(volume_ml, deadline), f"calibrate {volume_ml:g} mL")
+        await handle.tell(lambda deadline: device.calibrate(volume_ml, deadline), f"calibrate {in_full(volume_ml)} mL")
         said = await handle.ask(device.calibration, "calibration")
         if said.points == 0:
-            raise DeviceFault(f"{pump}: was told {volume_ml:g} mL, and says that it is not calibrated all the same")
+            raise DeviceFault(f"{pump}: was told {in_full(volume_ml)} mL, and still says that it is not calibrated")
         return said
 
     def _pump(self, name: str) -> Handle[Doser]:

@@ -32,6 +32,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Doser, DoseStatus, Reading
 from rigctl.rig.testimony import RESOLUTION_ML, Account, most_ml
 from rigctl.rig.values import News, OpenDose
+from rigctl.text import in_full
 
 FACTOR = 1.25
 """Times volume / rate: a pump slower than this has run past its deadline."""
@@ -75,7 +76,7 @@ class _Dose:
         return actual_ml is not None and actual_ml > self.volume_ml + self.slack_ml
 
     def __str__(self) -> str:
-        return f"{self.pump.name}: dose {self.id} of {self.volume_ml:g} mL"
+        return f"{self.pump.name}: dose {self.id} of {in_full(self.volume_ml)} mL"
 
 
 class Dispenser:
@@ -145,7 +146,7 @@ class Dispenser:
             try:
                 given.append(await self._carried_out(dose, permit))
                 if len(doses) > 1 and given[-1] < dose.volume_ml - dose.slack_ml:
-                    told = f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost"
+                    told = f"{dose}: {in_full(given[-1])} mL dispensed, so the ratio to the others is lost"
                     raise ReadBackMismatch(told, devices=[dose.pump.name])
             except (DeviceError, GuardRefused, Tripped) as error:
                 begun = doses.index(dose) + 1
@@ -276,7 +277,8 @@ class Dispenser:
             reset=status.reset,
         )
         if heard.jumped:
-            message = f"{dose}: its total went from {dose.before_ml:g} to {heard.total_ml:g} mL, more than it can give"
+            was, total_ml = in_full(dose.before_ml), in_full(heard.total_ml or 0.0)
+            message = f"{dose}: its total went from {was} to {total_ml} mL, more than it can give"
             self._news.major(pump.name, message, kind="total jumped")
         if total is not None:
             await self.stood_at(pump, total)
@@ -288,9 +290,9 @@ class Dispenser:
         await self._doses.done(dose.id, actual_ml, note)
         _over(dose, self.turns)
         if actual_ml < dose.volume_ml - dose.slack_ml:
-            self._news.minor(dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed", kind="dose short")
+            self._news.minor(dose.pump.name, f"{dose}: short, {in_full(actual_ml)} mL dispensed", kind="dose short")
         elif dose.is_exceeded_by(actual_ml):
-            self._news.major(dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed", kind="dose over")
+            self._news.major(dose.pump.name, f"{dose}: too much, {in_full(actual_ml)} mL dispensed", kind="dose over")
         return actual_ml
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
@@ -369,8 +371,7 @@ def _over(dose: _Dose, turns: dict[str, int]) -> None:
 
 def _imbalance(doses: Sequence[_Dose], failed: _Dose, before: Sequence[float]) -> str:
     """Tell what became of an act of several pumps, one of which has failed after others gave what they gave."""
-    gave = [*(f"{ml:g}" for ml in before), *["nothing"] * len(doses)]
-    told = [
-        f"{d.pump.name} gave {ml} of {d.volume_ml:g} mL" for d, ml in zip(doses, gave, strict=False) if d is not failed
-    ]
+    gave = [*map(in_full, before), *["nothing"] * len(doses)]
+    others = [(d, ml) for d, ml in zip(doses, gave, strict=False) if d is not failed]
+    told = [f"{d.pump.name} gave {ml} of {in_full(d.volume_ml)} mL" for d, ml in others]
     return f"{failed}: failed, and {', '.join(told)}; the ratio does not hold in this trial and is not mended"

@@ -21,6 +21,7 @@ from rigctl.rig.dose_log import DoseLog
 from rigctl.rig.handle import Handle
 from rigctl.rig.limits import ActuatorLimits, CapSpan, CapSpec, TankSpec, caps_of
 from rigctl.rig.protocols import Actuator, Deadline, Doser
+from rigctl.text import in_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,8 @@ class Booked:
         for span, most_ml in sorted(widest_first, key=lambda held: held[0].slides):
             booked_ml, within = self.given_ml.get(span, 0.0), f"in {span.words}"
             if booked_ml + volume_ml > most_ml:
-                return f"got {volume_ml:g} mL after {booked_ml:g} mL{of} {within}, allowed {most_ml:g} mL {within}"
+                after = f"{in_full(volume_ml)} mL after {in_full(booked_ml)} mL{of} {within}"
+                return f"got {after}, allowed {in_full(most_ml)} mL {within}"
         return None
 
 
@@ -84,7 +86,7 @@ def within_range(command: Command, facts: KnownState) -> str | None:
     low, high = facts.limits.low, facts.limits.high
     if command.kind != "setpoint" or low <= command.value <= high:
         return None
-    return f"got {command.value:g} {command.unit}, allowed {low:g} to {high:g}"
+    return f"got {in_full(command.value)} {command.unit}, allowed {in_full(low)} to {in_full(high)}"
 
 
 def within_dose_cap(command: Command, facts: KnownState) -> str | None:
@@ -92,9 +94,9 @@ def within_dose_cap(command: Command, facts: KnownState) -> str | None:
         return None
     per_dose = facts.limits.per_dose_ml
     if not command.value > 0:
-        return f"got {command.value:g} mL, must be > 0"
+        return f"got {in_full(command.value)} mL, must be > 0"
     if per_dose is not None and command.value > per_dose:
-        return f"got {command.value:g} mL, allowed {per_dose:g} mL per dose"
+        return f"got {in_full(command.value)} mL, allowed {in_full(per_dose)} mL per dose"
     return None
 
 
@@ -181,10 +183,10 @@ class Guard:
 
         def unless_tripped(deadline: Deadline) -> None:
             # the command may have waited for its turn: a trip in the meantime overtakes it
-            self.refuse_if_tripped(f"{actuator.name}: apply {value:g} {device.unit}")
+            self.refuse_if_tripped(f"{actuator.name}: apply {in_full(value)} {device.unit}")
             device.apply(value, deadline)
 
-        await actuator.tell(unless_tripped, f"apply {value:g} {device.unit}")
+        await actuator.tell(unless_tripped, f"apply {in_full(value)} {device.unit}")
         self.stands_at(name, value)
 
     def stands_at(self, actuator: str, value: float) -> None:
@@ -225,14 +227,15 @@ class Guard:
         """
         doser, volume_ml = permit.doser, permit.volume_ml
         if permit not in self._permits:
-            raise GuardRefused(f"{doser.name}: dose {volume_ml:g} mL: this permit was used already; ask for a new one")
+            what = f"{doser.name}: dose {in_full(volume_ml)} mL"
+            raise GuardRefused(f"{what}: this permit was used already; ask for a new one")
         self._permits.discard(permit)
 
         def unless_tripped(deadline: Deadline) -> None:
-            self.refuse_if_tripped(f"{doser.name}: dose {volume_ml:g} mL")
+            self.refuse_if_tripped(f"{doser.name}: dose {in_full(volume_ml)} mL")
             doser.device.start_dose(volume_ml, deadline)
 
-        await doser.tell(unless_tripped, f"dose {volume_ml:g} mL")
+        await doser.tell(unless_tripped, f"dose {in_full(volume_ml)} mL")
 
     # commands that never are --------------------------------------------------------------------------------------
 
@@ -270,7 +273,7 @@ class Guard:
         moving: bool = False,
         stands: tuple[float, float] | None = None,
     ) -> None:
-        what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"
+        what = f"{command.actuator}: {command.kind} {in_full(command.value)} {command.unit}"
         self.refuse_if_tripped(what)
         limits = self._limits.get(command.actuator)
         if limits is None:

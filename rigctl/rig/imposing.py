@@ -27,6 +27,7 @@ from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import News
 from rigctl.rig.wiring import Wiring
+from rigctl.text import in_full
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ON = 1.0
@@ -157,7 +158,7 @@ class Imposer:
         except (DeviceFault, DeviceBusy, IdentityMismatch):
             raise
         except DeviceError as error:
-            doing = "release" if value is None else f"apply {value:g}"
+            doing = "release" if value is None else f"apply {in_full(value)}"
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
             self.news.minor(actuator.name, message, kind="command unknown")
             await self.confirm(actuator, value)
@@ -185,7 +186,7 @@ class Imposer:
         if holds(state, value, max(1e-6 if served is None else served.read_back_tolerance, within)):
             return ""
         unit = actuator.device.unit
-        wanted = "released" if value is None else f"{value:g} {unit}".rstrip()
+        wanted = "released" if value is None else f"{in_full(value)} {unit}".rstrip()
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
@@ -293,7 +294,7 @@ async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> 
     at, beyond = state.setpoint, variable.read_back_tolerance
     if at is None or not limits.low - beyond <= at <= limits.high + beyond:
         if state.controlled and at is not None:
-            held, within = told(state, actuator.device.unit), f"[{limits.low:g}, {limits.high:g}]"
+            held, within = told(state, actuator.device.unit), f"[{in_full(limits.low)}, {in_full(limits.high)}]"
             why = f"holds {held}, beyond its range {within}, and may not jump; who set it? Let go of it first"
             raise ReadBackMismatch(why, device=actuator.name)
         probe = next((p for p in wiring.probes if p.name == variable.name), None)
@@ -342,4 +343,4 @@ def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
 def told(state: ActuatorState, unit: str) -> str:
     if not state.controlled:
         return "released"
-    return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"
+    return "switched on" if state.setpoint is None else f"{in_full(state.setpoint)} {unit}"

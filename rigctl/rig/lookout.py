@@ -28,6 +28,7 @@ from rigctl.rig.spec import WatchSpec
 from rigctl.rig.testimony import RESOLUTION_ML, most_ml
 from rigctl.rig.values import News, RigGlance, SeenReading
 from rigctl.rig.wiring import Wiring
+from rigctl.text import in_full
 
 PUMPS_EVERY_S = 3.0
 """Wall seconds between two looks at a pump that nothing was asked of."""
@@ -275,7 +276,7 @@ class Lookout:
             if not ran and not fell and risen_ml <= STRAY_ML:  # what drips adds up
                 return
             if risen_ml > STRAY_ML + most_ml(pump.device, now_s - known[2]):
-                why = f"its total went from {known[1]:g} to {total.value:g} mL, more than it can give"
+                why = f"its total went from {in_full(known[1])} to {in_full(total.value)} mL, more than it can give"
                 self.news.major(pump.name, why, kind="total jumped")
                 risen_ml = running_ml
         self._totals[pump.name] = (ours, total.value, now_s)

@@ -19,6 +19,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Reading, Sensor, Severity
 from rigctl.rig.spec import MeasureSpec, SensorRules, Statistic
 from rigctl.rig.values import Measurement
+from rigctl.text import in_full
 
 SILENT_LIMIT = 3
 """After so many unanswered samples in a row a sensor is not asked again in this window: its bus has others to serve."""
@@ -38,7 +39,8 @@ def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:
     if not math.isfinite(reading.value):
         return Reading.invalid(reading.unit, reading.time_s, f"read {reading.value}")
     if plausible is not None and not plausible[0] <= reading.value <= plausible[1]:
-        detail = f"read {reading.value:g} {reading.unit}, plausible {plausible[0]:g} to {plausible[1]:g}"
+        value, low, high = map(in_full, (reading.value, *plausible))
+        detail = f"read {value} {reading.unit}, plausible {low} to {high}"
         return Reading.invalid(reading.unit, reading.time_s, detail)
     return reading
 
@@ -76,7 +78,7 @@ class Record:
         if last is not None and max_rate_per_s is not None and not _reachable(last, reading, max_rate_per_s):
             near = self._held is not None and _reachable(self._held, reading, max_rate_per_s)
             self._held, self._agreeing = reading, self._agreeing + 1 if near else 1
-            what = f"went from {last.value:g} to {reading.value:g} {reading.unit}, faster than it can"
+            what = f"went from {in_full(last.value)} to {in_full(reading.value)} {reading.unit}, faster than it can"
             if self._agreeing < CONFIRMING:
                 self.detail = f"{what}; not believed before it is confirmed"
                 return Reading.invalid(reading.unit, reading.time_s, self.detail)

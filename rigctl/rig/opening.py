@@ -11,6 +11,7 @@ from rigctl.rig.handle import Handle, by_line, combined, together
 from rigctl.rig.imposing import told
 from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
 from rigctl.rig.wiring import Wiring
+from rigctl.text import lasting
 
 
 async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
@@ -58,7 +59,7 @@ async def refuse_real_time_lapse(wiring: Wiring, speedup: float, only: Bus | Non
     simulated = await together(*(_leads_to_simulation(bus, handles) for bus in asked.values()))
     real = [url for url, says_so in zip(asked, simulated, strict=True) if not says_so]
     if real:
-        cap_s = f"{86400 / speedup:.3g} s"
+        cap_s = lasting(86400 / speedup)
         raise DeviceFault(
             f"{', '.join(real)}: nothing there says that it is simulated, and clock.speedup is {speedup:g}; nothing "
             f"was written. clock.speedup is for simulated rigs only, leave it out: a 24 h cap would be one of {cap_s}"

@@ -28,6 +28,7 @@ from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
 from rigctl.rig.values import Measurement, News, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
+from rigctl.text import in_full
 
 
 class Rig:
@@ -238,7 +239,7 @@ class Rig:
                 continue
             why = f"no doser is called {left.actuator} any more"
             await self._doses.unknown(left.dose, left.volume_ml, why)
-            message = f"dose {left.dose} of {left.volume_ml:g} mL: unknown, booked in full: {why}"
+            message = f"dose {left.dose} of {in_full(left.volume_ml)} mL: unknown, booked in full: {why}"
             self._news.major(left.actuator, message, kind="dose unknown")
 
     async def trip(self, reason: str) -> SafeReport:

@@ -19,6 +19,7 @@ from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Doser
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import News
+from rigctl.text import in_full
 
 OVERSHOOT = 2.0
 """Past the setpoint by up to this many tolerances is accepted: what was dosed cannot be taken back."""
@@ -140,7 +141,8 @@ class Titration:
         if dispensed_ml > DENIED * asked_ml or moved / expected < MOVED or abs(moved) <= side.spec.tolerance:
             return
         doses, name, probe = self.evidence.doses, side.pump.name, side.spec.sensor
-        why = f"booked {dispensed_ml:g} of {asked_ml:g} mL, but {probe} moved by {moved:g}, expected {expected:g}"
+        went = f"{probe} moved by {in_full(moved)}, expected {in_full(expected)}"
+        why = f"booked {in_full(dispensed_ml)} of {in_full(asked_ml)} mL, but {went}"
         denied = await doses.intend(name, asked_ml - dispensed_ml, 0.0)
         await doses.unknown(denied, asked_ml - dispensed_ml, why)
         await doses.answered(name, probe, moved=moved, expected=expected, answered=True)
@@ -168,8 +170,8 @@ class Titration:
     def _give_up(self, side: Side, reading: float, setpoint: float, why: str) -> NoReturn:
         unit, spec, pump = self.probe.handle.device.unit, side.spec, side.pump
         message = (
-            f"{self.probe.name}: {spec.sensor} reads {reading:g} {unit}, wanted {setpoint:g} {unit} "
-            f"within {spec.tolerance:g}: {why}"
+            f"{self.probe.name}: {spec.sensor} reads {in_full(reading)} {unit}, wanted {in_full(setpoint)} {unit} "
+            f"within {in_full(spec.tolerance)}: {why}"
         )
         self.news.major(pump.name, message, kind="setpoint missed")
         raise ReadBackMismatch(message, devices=[pump.name, spec.sensor])

@@ -37,7 +37,7 @@ from rigctl.codec import parsed, typed
 from rigctl.core.experiment.money import Micros, to_micros
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
-from rigctl.text import set_label
+from rigctl.text import in_full, set_label
 
 Check = Callable[[Rows], Iterator[Violation]]
 _NEAR: Final = 1e-9
@@ -221,7 +221,7 @@ def chosen(rows: Rows) -> Iterator[Violation]:
         for state in imposed.get(row["trial"], ()):
             wanted = setpoints.get(state["variable"])
             if bool(state["controlled"]) != (wanted is not None) or state["setpoint"] != wanted:
-                said = "let go" if wanted is None else f"set to {wanted:g}"
+                said = "let go" if wanted is None else f"set to {in_full(wanted)}"
                 yield violation(
                     state, "states", f"{state['variable']} reads {state['setpoint']}, was to be {said}", SEEK
                 )
@@ -324,7 +324,7 @@ def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
     due = to_micros(Decimal(repr(float(quantity))) * price)
     if abs(due - amount) > 1:
         yield violation(
-            line, table, f"{line['meter']}: {quantity:g} {line['unit']} cost {due}, charged is {amount}", AMEND
+            line, table, f"{line['meter']}: {in_full(quantity)} {line['unit']} cost {due}, charged is {amount}", AMEND
         )
 
 
@@ -380,7 +380,7 @@ def misbooked(dose: Row) -> Iterator[Violation]:
     is_open, volume, given = dose["state"] in OPEN_DOSE, dose["volume_ml"], dose["dispensed_ml"]
     pump, settled_s = dose["actuator"], dose["settled_s"]
     if not (isfinite(volume) and volume >= 0):
-        yield violation(dose, "doses", f"{pump}: was to be {volume:g} mL", SEEK)
+        yield violation(dose, "doses", f"{pump}: was to be {in_full(volume)} mL", SEEK)
     if is_open != (given is None) or is_open != (settled_s is None):
         yield violation(dose, "doses", f"{pump}: is {dose['state']} and booked as {given} mL", SEEK)
     elif not is_open and not (isfinite(given) and given >= 0 and settled_s >= dose["at_s"] - _NEAR):

@@ -194,7 +194,7 @@ def told(loss: Loss) -> list[str]:
         (loss.closed, f"trials whose end was lost, closed: {', '.join(map(str, loss.closed))}"),
         (loss.undecided, f"trials whose record was lost: {', '.join(map(str, loss.undecided))}"),
         (loss.estimated, f"cost estimated in place of lost lines: {in_full(loss.estimated / 1e6, 6)}"),
-        (loss.booked_ml, f"doses booked in full: {loss.booked_ml:g} mL"),
+        (loss.booked_ml, f"doses booked in full: {in_full(loss.booked_ml)} mL"),
         (loss.tail, f"what was written last may be missing: {loss.tail}; look at the pumps' own totals"),
     )
     said = [phrase for what, phrase in phrases if what]

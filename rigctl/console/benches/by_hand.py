@@ -395,8 +395,9 @@ def _beyond(variable: Variable, value: float, low: float, high: float, name: str
     far = value - high if value > high else low - value
     side, unit = ("above" if value > high else "below"), f" {variable.unit}".rstrip()
     likely = [v for v in (value / 10, value / 100, value / 1000, value * 10) if low <= v <= high]
-    meant = f"; was {likely[0]:g} meant?" if likely else ""
-    return f"{name}: {value:g}{unit} is {far:.3g}{unit} {side} the range of {low:g} to {high:g}{unit}{meant}"
+    meant = f"; was {in_full(likely[0])} meant?" if likely else ""
+    range_ = f"{in_full(low)} to {in_full(high)}{unit}"
+    return f"{name}: {in_full(value)}{unit} is {in_full(far, 3)}{unit} {side} the range of {range_}{meant}"
 
 
 def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:
@@ -409,17 +410,17 @@ def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[st
             continue
         least, most = loaded.plausible.get(name, ANYTHING)
         if value < least or value > most:
-            found.append(f"{name}: {value:g} is outside the plausible {least:g} to {most:g}")
+            found.append(f"{name}: {in_full(value)} is outside the plausible {in_full(least)} to {in_full(most)}")
         if floor is not None and (value < floor if maximise[k] else value > floor):
-            found.append(f"{name}: {value:g} is worse than the floor of {floor:g} that the configuration declares")
+            found.append(f"{name}: {in_full(value)} is worse than the configured floor of {in_full(floor)}")
         if len(seen) <= FEWEST:  # itself is among them
             continue
         low, high = (float(v) for v in (seen[1 if value <= seen[0] else 0], seen[-2 if value >= seen[-1] else -1]))
         width, far = high - low, max(low - value, value - high)
         if width > 0 and far > (FAR if len(seen) > ENOUGH else FAR_OF_FEW) * width:
             found.append(
-                f"{name}: {value:g} is {in_full(far / width, 3)} times the width of the {len(seen) - 1} others "
-                f"({low:g} to {high:g}) away from them"
+                f"{name}: {in_full(value)} is {in_full(far / width, 3)} times the width of the {len(seen) - 1} others "
+                f"({in_full(low)} to {in_full(high)}) away from them"
             )
     return found
 

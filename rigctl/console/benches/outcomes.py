@@ -31,7 +31,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
-from rigctl.text import set_label, told_utc
+from rigctl.text import in_full, set_label, told_utc
 from rigctl.wording import number_meant
 
 FAR: Final = 6.0
@@ -296,8 +296,8 @@ def _doubts(
         expected = forecast(loaded.problem, history, known, row.proposal.control_set, row.proposal.setting)
         if expected is not None and abs(outcomes[first] - expected.mean) > FAR * expected.sd:
             yield (
-                f"{where}trial {row.trial}: {first}: {outcomes[first]:g} is far from what is expected of it, "
-                f"{expected.low:.4g} to {expected.high:.4g}"
+                f"{where}trial {row.trial}: {first}: {in_full(outcomes[first])} is far from what is expected of it, "
+                f"{in_full(expected.low, 4)} to {in_full(expected.high, 4)}"
             )
 
 

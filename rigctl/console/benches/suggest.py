@@ -29,7 +29,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
 from rigctl.flaws import got
 from rigctl.page.campaign import campaign_spec
-from rigctl.text import shown_unit
+from rigctl.text import in_full, shown_unit
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""
@@ -108,7 +108,7 @@ def readings(loaded: LoadedConfig, given: str | None) -> Mapping[str, Looked]:
     for v, _, value in quantities(loaded, "--now", given):
         unit = f" {shown_unit(v.unit)}".rstrip()
         if not 2 * v.low - v.high <= value <= 2 * v.high - v.low:
-            told = f"got {value:g}{unit}, far outside its range of {v.low:g} to {v.high:g}{unit}"
+            told = f"got {in_full(value)}{unit}, far outside its range of {in_full(v.low)} to {in_full(v.high)}{unit}"
             raise UsageError(f"--now: {v.name}: {told}; look at the reading and its unit, or leave it out")
         found[v.name] = Looked(value)
     return found

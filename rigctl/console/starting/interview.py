@@ -25,6 +25,7 @@ from rigctl.config.draft import (
     is_pump,
 )
 from rigctl.console.output import yes
+from rigctl.text import in_full
 
 T = TypeVar("T")
 NONE: Final = "none"
@@ -126,7 +127,7 @@ class Interview:
         unit = self.ask(f'{name}: unit ("1" for none)', answers.unit_of, example="mM")
         question = f"{name}: lowest and highest value you would set"
         low, high = self.ask(question, answers.span_of, example="5 .. 7")
-        such = f"{(low + high) / 2:g} +- {(high - low) / 10:g} or {low:g} .. {high:g}"
+        such = f"{in_full((low + high) / 2)} +- {in_full((high - low) / 10)} or {in_full(low)} .. {in_full(high)}"
         self.say(f"How does {name} vary while nobody controls it? E.g. {such}.")
         natural = self.ask(f"{name}: uncontrolled", lambda t: answers.natural_of(t, low, high), "unknown")
         step = self.ask_or_none(
@@ -185,7 +186,7 @@ class Interview:
             question = f"{v.name}: change per mL dispensed, in {v.unit}, e.g. -0.04 for an acid"
             effect = self.ask(question, answers.effect_of)
         across_ml = (v.high - v.low) / abs(effect)
-        self.say(f"From one end of its range to the other takes {across_ml:.3g} mL.")
+        self.say(f"From one end of its range to the other takes {in_full(across_ml, 3)} mL.")
         per_dose = v.per_dose or self.ask(f"{v.name}: most in one dose", answers.volume_of, _rounded(max(across_ml, 1)))
         most = _rounded(10 * max(across_ml, 1))
         per_day = v.per_day or self.ask(f"{v.name}: most in any 24 hours", answers.volume_of, most)

@@ -40,7 +40,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
 from rigctl.flaws import Flaw, flaw_of, got
 from rigctl.people import this_person
-from rigctl.text import set_label
+from rigctl.text import in_full, set_label
 
 YES, NO = (
     frozenset({"yes", "y", "x", "1", "true", "on", "ja", "wahr", "oui", "vrai", "si", "✓", "✔", "☑"}),
@@ -304,6 +304,6 @@ def _becomes(column: SheetColumn, cell: str, plan: ImportPlan) -> str:
     if not column.numeric:
         return next((word for word in column.levels if key(word) == key(cell)), "")
     try:
-        return "nothing" if is_empty(cell) else f"{plan.table.number(column, cell):g} {column.into}".rstrip()
+        return "nothing" if is_empty(cell) else f"{in_full(plan.table.number(column, cell))} {column.into}".rstrip()
     except ValueError:
         return ""

@@ -130,7 +130,7 @@ def _read(read: ReadBefore, units: Mapping[str, str], *, controlled: bool) -> li
     expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
     if read.value is None:
         return [] if controlled else [f"{name} was not read before the trial. Expected: {expected}."]
-    value = plus_minus(read.value, read.error) if read.error else f"{read.value:.4g}"
+    value = plus_minus(read.value, read.error) if read.error else f"{in_full(read.value, 4)}"
     seen = f"{name} read {value} {unit}".rstrip() + " before the trial"
     if controlled:
         return [f"{seen}, and is controlled during it."]
@@ -216,12 +216,11 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
     ]
     if proposal.threshold is not None:
         better = "above" if problem.maximise else "below"
-        lines.append(
-            f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
-        )
+        threshold = f"{better} {in_full(proposal.threshold, 4)} {unit}"
+        lines.append(f"A set stays in play while its most optimistic {outcome} is {threshold}.")
     lines += _price(proposal, problem, own, currency)
     for read in proposal.read:
-        value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
+        value = "not read" if read.value is None else f"read {in_full(read.value, 4)} (sd {read.error:.2g})"
         name = shown_name(read.variable, units)
         lines.append(
             f"{name}: {value}, rho {read.rho:.2f} of {counted(read.pairs, 'pair')}; left alone "
@@ -235,7 +234,7 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
             value = NOTHING_YET
         else:
             low, high = sorted((r.lower, r.upper))
-            value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
+            value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {in_full(low, 4)} to {in_full(high, 4)}"
         lines.append(
             f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {in_full(r.cost_lcb, 4)}), "
             f"{counted(r.trials, 'trial')}."

@@ -27,6 +27,7 @@ from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.policy import PRODUCTION, Proposal
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.gp.hyperparameters import Term, told
+from rigctl.text import in_full
 
 KEPT = "reference"
 """Of a policy's state: the setting that is repeated."""
@@ -146,7 +147,7 @@ def _replicated(problem: Problem, history: History, term: Term, unit: str) -> li
     if not before or not since:
         return []
     means = " and ".join(
-        f"{np.mean(ys):.4g} {unit}".rstrip() + f" {when} (mean of {len(ys)})"
+        f"{in_full(float(np.mean(ys)), 4)} {unit}".rstrip() + f" {when} (mean of {len(ys)})"
         for ys, when in ((before, "before"), (since, "since"))
     )
     return [f"the reference setting gave {means}"]

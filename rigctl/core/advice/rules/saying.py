@@ -122,11 +122,8 @@ def when(condition: Between, units: Mapping[str, str]) -> str:
     if words:
         within = (word for n, word in words.items() if (low is None or n >= low) and (high is None or n < high))
         return f"{reading} {' or '.join(within)}"
-    if condition.low is None:
-        return f"{reading} below {condition.high:g} {unit}".rstrip()
-    if condition.high is None:
-        return f"{reading} from {condition.low:g} {unit}".rstrip()
-    return f"{reading} from {condition.low:g} to below {condition.high:g} {unit}".rstrip()
+    ends = [f"{word} {in_full(end)}" for word, end in (("from", low), ("below", high)) if end is not None]
+    return f"{reading} {' to '.join(ends)} {unit}".rstrip()
 
 
 def _setting(setting: Setting, units: Mapping[str, str]) -> str:
@@ -134,7 +131,7 @@ def _setting(setting: Setting, units: Mapping[str, str]) -> str:
     terms = ""
     for s in setting.slopes:
         sign, read = "+" if s.per_unit > 0 else "-", shown_name(s.reading, units)
-        terms += f" {sign} {abs(s.per_unit):g} x ({read} - {s.about:g})".replace("- -", "+ ")
+        terms += f" {sign} {in_full(abs(s.per_unit))} x ({read} - {in_full(s.about)})".replace("- -", "+ ")
     if not terms:
         return f"{name} {shown_value(setting.variable, setting.at, units)}"
     return f"{name} {in_full(setting.at, 4)}{terms} {unit}".rstrip()

@@ -33,6 +33,7 @@ from rigctl.core.experiment.kernels import Kernel1D
 from rigctl.core.experiment.marginals.families import ByRule, Discrete, Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.experiment.marginals.gaussian import WIDEST, largest_sd, panels
 from rigctl.flaws import Flaw, require
+from rigctl.text import in_full
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,9 @@ def natural_marginal(
         return Empirical(tuple(share_of(float(value), setpoints) for value in params))
     low, high = ends = natural or setpoints
     unit = unit and f" {unit}"
-    must, elsewhere = f"must lie within the natural_range, {low:g} to {high:g}{unit}", ""
+    must, elsewhere = f"must lie within the natural_range, {in_full(low)} to {in_full(high)}{unit}", ""
     if natural is None:
-        must = f"must lie within the range, {low:g} to {high:g}{unit}"
+        must = f"must lie within the range, {in_full(low)} to {in_full(high)}{unit}"
         elsewhere = "if it is elsewhere while uncontrolled, say where: natural_range: [low, high]"
     make = {"uniform": _uniform, "truncated_normal": _truncated_normal}.get(kind)
     if make is None:
@@ -120,9 +121,9 @@ def _uniform(params: Mapping[str, float], ends: tuple[float, float], unit: str, 
     if not params.keys() <= {"low", "high"}:
         raise ValueError(Flaw("", "must be nothing, or low and high", got=" and ".join(params)))
     first, last = params.get("low", ends[0]), params.get("high", ends[1])
-    found = f"{first:g} to {last:g}{unit}"
+    found = f"{in_full(first)} to {in_full(last)}{unit}"
     if not first < last:
-        remedy = f"write {{low: {last:g}, high: {first:g}}}" if first > last else ""
+        remedy = f"write {{low: {in_full(last)}, high: {in_full(first)}}}" if first > last else ""
         raise ValueError(Flaw("", "must rise from low to high", remedy, found))
     if first < ends[0] or last > ends[1]:
         raise ValueError(replace(astray, got=found))
@@ -140,11 +141,11 @@ def _truncated_normal(params: Mapping[str, float], ends: tuple[float, float], un
         raise ValueError(Flaw("", must, "write its spread, e.g. sd: ...", found))
     mean, sd = params["mean"], params["sd"]
     if not 0 < share_of(mean, ends) < 1:
-        raise ValueError(replace(astray, got=f"{mean:g}{unit}", where="mean"))
+        raise ValueError(replace(astray, got=f"{in_full(mean)}{unit}", where="mean"))
     most = largest_sd(share_of(mean, ends)) * span
     if not 0 < sd < most * WIDEST:
-        must = f"must be more than 0 and less than {most:.3g}{unit} for a mean of {mean:g}{unit}"
-        raise ValueError(Flaw("", must, "for a wider spread write natural: uniform", f"{sd:g}{unit}", "sd"))
+        must = f"must be more than 0 and less than {in_full(most, 3)}{unit} for a mean of {in_full(mean)}{unit}"
+        raise ValueError(Flaw("", must, "for a wider spread write natural: uniform", f"{in_full(sd)}{unit}", "sd"))
     return TruncatedNormal.from_moments(share_of(mean, ends), sd / span)
 
 
