@@ -21,7 +21,10 @@ from tests.profiles import slow_beyond
 def test_status_says_how_the_last_run_ended(ingested):
     """What `suggest` and `ingest` wrote is no run; of one that was killed the remedy is said."""
     assert "ended" not in ingested.rigctl("status", "--json").json
-    for how, told in (("budget", "ended: the budget is spent\n"), (None, "ended: unknown: it was killed, ")):
+    for how, told in (
+        ("budget", "ended: no further trial fits the budget, or its max_per_trial\n"),
+        (None, "ended: unknown: it was killed, "),
+    ):
         with closing(Journal(ingested.folder / "state" / "bench", RealClock(), "boot")) as journal:
             journal.begin(campaign_spec(load(ingested.folder / "bench.yaml")), "0.0")
             journal.beat(ended=how)

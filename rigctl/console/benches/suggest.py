@@ -22,6 +22,7 @@ from rigctl.console.assemble import has_journal, own_journal
 from rigctl.console.benches.by_hand import memory, observation, quantities, read_rows
 from rigctl.core.advice.explain import explain
 from rigctl.core.asking import first_state
+from rigctl.core.costs.beliefs import left_for_a_trial
 from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.money import Micros, to_units
 from rigctl.core.experiment.policy import BudgetSpent, Finished, Proposal
@@ -134,9 +135,11 @@ def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = Map
         decision = decide(Question(loaded.policy, problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:
         known = counted(len(past.history), "trial")
+        capped = left_for_a_trial(problem, past.history) < problem.budget - past.history.spent
+        more = "" if capped else "give more with --budget, or "
         raise PolicyError(
             f"suggest: no trial {trial}, nothing fits the remaining budget after {known} ({loaded.currency}: "
-            f"{spent}); give more with --budget, or ask `rigctl recommend` for what to run from now on"
+            f"{spent}); {more}ask `rigctl recommend` for what to run from now on"
         ) from spent
     except Finished as finished:
         raise PolicyError(

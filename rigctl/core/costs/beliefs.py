@@ -32,6 +32,7 @@ from rigctl.core.experiment.policy import BudgetSpent
 from rigctl.core.experiment.problem import Problem
 from rigctl.text import in_full
 
+RAISE: Final = "raise budget.max_per_trial in a new campaign, and `rigctl trial import` takes these trials along"
 TAIL: Final = NormalDist().cdf(-2.0)
 """Share of trials that cost more than "at most": beyond two standard deviations of a normal."""
 POWERS: Final = (1.0, 0.5, 1e-9)
@@ -284,10 +285,12 @@ def fitting(problem: Problem, history: History, beliefs: Sequence[CostBelief]) -
 
 
 def too_dear(problem: Problem, history: History, least: Micros, what: str) -> str:
-    """Say how much the next trial may cost, and what the cheapest takes."""
+    """Say how much the next trial may cost, and what the cheapest takes; the remedy where the ceiling is in its way."""
     most, left = left_for_a_trial(problem, history), problem.budget - history.spent
     digits = 3 if in_full(to_units(most), 3) != in_full(to_units(least), 3) else 6
     there_is, it_takes = in_full(to_units(most), digits), in_full(to_units(least), digits)
+    if most < least <= left:
+        return f"max_per_trial is {there_is}, and {what} may cost {it_takes} by what trials have cost so far; {RAISE}"
     return f"{there_is} is {'left' if most == left else 'allowed for a trial'}, and {what} may cost {it_takes}"
 
 

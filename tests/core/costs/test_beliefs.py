@@ -3,7 +3,7 @@ from math import log, sqrt
 
 import pytest
 
-from rigctl.core.costs.beliefs import CostBelief, believe, booked, booked_when_free, horizon
+from rigctl.core.costs.beliefs import CostBelief, believe, booked, booked_when_free, horizon, too_dear
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.money import to_micros
 from tests.core.conftest import make_history
@@ -151,3 +151,11 @@ def test_few_equal_costs_predict_exactly_themselves_too(problem, cost, trials):
     played = [(i, cost, True) for i, n in enumerate(trials) for _ in range(n)]
     beliefs = believe(problem, charged(*played), "hoeffding")
     assert [b.upper for b in beliefs[:2]] == [to_micros(cost)] * 2
+
+
+@pytest.mark.parametrize("ceiling", [None, 0.5])
+def test_what_keeps_the_next_trial_from_beginning_is_named(problem, golden, ceiling):
+    """What is left of the budget, or `max_per_trial`, and then what to do about it."""
+    history = charged((0, 0.9, True), (1, 0.8, True))
+    capped = replace(problem, cost_ceiling=ceiling, budget=history.spent + to_micros(0.6 if ceiling is None else 9.0))
+    golden(too_dear(capped, history, to_micros(0.8), "the cheapest useful trial"))
