@@ -119,13 +119,18 @@ async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(slow_sim, slow_
 
 @pytest.mark.slow
 async def test_a_short_dose_is_completed_by_another(sim, stand):
-    """Fault 24: doses that end short are logged with what came out, alarmed, and what is missing is dosed."""
+    """Fault 24: doses that end short are logged with what came out, alarmed, and what is missing is dosed.
+
+    Of the first that a pump gives since it was switched on nobody could tell it from a restart.
+    """
     await stand.rig.open()
+    await stand.rig.control({"ca": 2.5})
+    known, stand.alarms[:] = stand.doses.steps.count("done"), []
     sim.control({"fault": "pump", "bus": "ca", "short": 0.7})
-    await stand.rig.control({"ca": 3.0})
+    await stand.rig.control({"ca": 4.0})
     assert Severity.MINOR in stand.severities
-    assert stand.doses.steps.count("done") >= 2
-    assert sim.state()["plant"]["values"]["ca"] == pytest.approx(3.0, abs=0.15)
+    assert stand.doses.steps.count("done") >= known + 2
+    assert sim.state()["plant"]["values"]["ca"] == pytest.approx(4.0, abs=0.15)
 
 
 @pytest.mark.slow
