@@ -13,11 +13,9 @@ from rigctl.errors import RigctlError
 
 
 def own(path: Path, others: int = 0o022) -> str:
-    """Return what stands in a file that nobody but its owner and root could have put there or changed.
+    """Return what stands in a file, no link, that nobody but its owner and root could have put there or changed.
 
-    Args:
-        path: the file; no link is followed.
-        others: what nobody else may do with it, as bits of its mode.
+    What nobody else may do with it is given as bits of its mode.
 
     Raises:
         RigctlError: somebody else could.

@@ -36,13 +36,8 @@ async def close_open_trial(
     """Settle open doses, then end the trial under way (if any) with this event, charged by the meters.
 
     What the journal says counts, not what the caller remembers: a commit may have gone through although its caller was
-    cancelled. Everything must be safe already, so that the counters stand still.
-
-    Args:
-        campaign: whose instruments are read, never commanded.
-        event: FAIL, ABANDON or LOSE; what is LOST is charged up to the last sign of life of the process that ran it.
-        why: for people.
-        ended_s: campaign time at which the trial ended, if that was not just now.
+    cancelled. Everything must be safe already, so that the counters stand still. What is LOST is charged up to the last
+    sign of life of the process that ran it. `ended_s` is campaign time, where the trial did not end just now.
 
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.

@@ -174,17 +174,10 @@ async def until_confirmed(
     what: str,
     sooner: asyncio.Event | None = None,
 ) -> SafeReport:
-    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it.
+    """Go on from a first report until everything is confirmed safe, or `enough`, which is asked before, says to stop.
 
     One alarm when it begins and one when it is over, however many attempts there are; the log says it every minute.
-
-    Args:
-        safe: tries once.
-        report: what came of the first attempt.
-        news: is told of both alarms.
-        enough: asked before every attempt.
-        what: what is done meanwhile, for people.
-        sooner: when set, the next attempt does not wait.
+    Once `sooner` is set, the next attempt does not wait.
     """
     if report.ok:
         return report

@@ -207,11 +207,8 @@ class _Parser:
 def can_hold(*conditions: Condition, within: Mapping[str, tuple[float, float]] | None = None) -> bool:
     """Tell whether some readings make all of these true at once; True also where there are too many cases to try.
 
-    Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all.
-
-    Args:
-        conditions: engineering units.
-        within: the lowest and the highest value of readings, by name; those without are any number.
+    Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all. Readings
+    that have no lowest and highest value are any number. Engineering units.
     """
     limits: dict[str, set[float]] = {}
     for condition in conditions:

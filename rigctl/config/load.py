@@ -112,14 +112,10 @@ def load_text(
     *,
     to_run: bool = False,
 ) -> LoadedConfig:
-    """Check and convert a configuration.
+    """Check and convert a configuration; paths in it are from where it is.
 
-    Args:
-        text: the YAML.
-        path: where it comes from; paths in it are from there.
-        overrides: what the command line changes.
-        registry: where drivers come from; default: the installed ones.
-        to_run: also refuse what no rig should be run with; a past campaign is looked at, and a rig made safe, without.
+    With `to_run` what no rig should be run with is refused, too; a past campaign is looked at, and a rig made safe,
+    without.
 
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.

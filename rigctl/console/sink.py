@@ -34,11 +34,8 @@ LAST_ANSWER_S = 5.0
 class Sink(Generic[T]):
     """Hands messages to `deliver` in a thread of its own, in order. `put` may be called from any thread.
 
-    Args:
-        name: of the thread.
-        deliver: hands one on; may block, and what it raises counts as lost.
-        lost: tells, in the thread, that so many have been lost, once one has been delivered again.
-        most: messages waiting; what comes on top of them is lost.
+    Delivering may block; what it raises, and what comes on top of `most` that wait, is lost. How many were lost is
+    told, in the thread, once one has been delivered again.
     """
 
     def __init__(

@@ -150,14 +150,9 @@ async def form(request: Request, most_bytes: int = MOST_BYTES, most_fields: int 
 
 
 def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: str = "", up: str = "./") -> str:
-    """Return a page that says this.
+    """Return a page that says this, with a form below; it reloads itself after so many seconds (0: never).
 
-    Args:
-        title: what it is about.
-        sentences: what it says.
-        again_s: seconds after which the page reloads itself; 0: never.
-        form: HTML below them.
-        up: where the campaign's page is from here, for a proxy may have put it anywhere.
+    `up` is where the campaign's page is from here, for a proxy may have put it anywhere.
     """
     title = printable(title)
     refresh = f'<meta http-equiv="refresh" content="{again_s}">' if again_s else ""

@@ -74,10 +74,8 @@ class Link:
     def make_ready(self, until: Deadline, *, at_once: bool, press_on: bool = False) -> None:
         """Open the line if it is closed, silence and flush it if it is not to be trusted.
 
-        Args:
-            until: how long the silence may take, where the line can cut it short.
-            at_once: try to open it even if the pause since the last attempt is not over.
-            press_on: waive the silence until somebody comes who does not.
+        It opens `at_once` even if the pause since the last attempt is not over. `press_on` waives the silence until
+        somebody comes who does not.
 
         Raises:
             PortUnavailable: it cannot be opened, or it is too early to try again.
@@ -248,13 +246,10 @@ class Turn:
 
 
 class Bus:
-    """The devices of one line take turns here.
+    """The devices of one line, which is used from this bus's thread only, take turns here.
 
-    Args:
-        line: used from this bus's thread only.
-        news: told, in the event loop, when the line is lost, stuck, and back.
-        timing: how patient to be.
-        now: wall clock of the reopening back-off, seconds; None: the system's, monotonic.
+    News is told, in the event loop, when the line is lost, stuck, and back. `now` is the wall clock of the pauses
+    before it is opened again.
     """
 
     def __init__(

@@ -25,11 +25,9 @@ from rigctl.flaws import Flaw, got
 
 
 def check_cells(cells: Iterable[Cell], where: str) -> None:
-    """Refuse cells that cannot start. Problems are built without their truth, which can take seconds to find.
+    """Refuse cells that cannot start; those that differ by their seed only are looked at once.
 
-    Args:
-        cells: of one grid and budget; those that differ by their seed only are looked at once.
-        where: what messages begin with, e.g. the grid's place in its file.
+    Problems are built without their truth, which can take seconds to find. `where` begins messages.
 
     Raises:
         UsageError: a name, an option or data do not hold, or a policy does not fit a problem.

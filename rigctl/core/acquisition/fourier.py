@@ -206,14 +206,10 @@ class SampledFunction:
     def draw(
         cls, e: Expectations, space: Space, among: Sequence[int], features: int, rng: np.random.Generator
     ) -> SampledFunction:
-        """Draw one more function.
+        """Draw one more function, the same one bit for bit for the same generator state.
 
-        Args:
-            e: of the posterior to draw from, for all control sets of the space, in their order.
-            space: variables with their marginals.
-            among: the control sets it will be asked about.
-            features: M.
-            rng: the same generator state gives the same function bit for bit.
+        `e` is of all control sets of the space, in their order; `among` are those that the function will be asked
+        about.
         """
         posterior, h = e.posterior, e.posterior.hyperparameters
         w = spectral_draw(h.product_kernel, features, rng)
