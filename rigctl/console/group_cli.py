@@ -203,12 +203,7 @@ def replay(here: Here) -> Answer:
 
 
 @tools.command()
-def service(
-    config: Config,
-    *,
-    bus: Bus = None,
-    said: ServiceFlags,
-) -> Answer:
+def service(config: Config, *, bus: Bus = None, said: ServiceFlags) -> Answer:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console.services import service as units
 

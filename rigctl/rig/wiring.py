@@ -158,13 +158,7 @@ class _Wirer:
         }
 
 
-def wired(
-    spec: RigSpec,
-    instruments: Registry,
-    clock: Clock,
-    news: News,
-    timing: BusTiming | None = None,
-) -> Wiring:
+def wired(spec: RigSpec, instruments: Registry, clock: Clock, news: News, timing: BusTiming | None = None) -> Wiring:
     """Connect every device of `spec` to its bus; opens and sends nothing.
 
     Raises:

@@ -28,10 +28,7 @@ from rigctl.console.benches.by_hand import (
     observation,
 )
 from rigctl.console.options import TrialFlags
-from rigctl.console.tables.table import (
-    SAID,
-    record_of,
-)
+from rigctl.console.tables.table import SAID, record_of
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.money import to_units
 from rigctl.core.experiment.problem import JsonState

@@ -16,26 +16,13 @@ from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ImportRow
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, own_journal
-from rigctl.console.benches.by_hand import (
-    IMPORTED,
-    ManualRow,
-    checked,
-    doubts,
-    manual_row,
-    manual_trial,
-)
+from rigctl.console.benches.by_hand import IMPORTED, ManualRow, checked, doubts, manual_row, manual_trial
 from rigctl.console.benches.ingest import recorded_so_far
 from rigctl.console.options import TableFlags
 from rigctl.console.output import ShownColumn, table
 from rigctl.console.tables.numerals import is_empty
 from rigctl.console.tables.reading import read_table, settled
-from rigctl.console.tables.table import (
-    Headers,
-    PeopleTable,
-    Row,
-    SheetColumn,
-    key,
-)
+from rigctl.console.tables.table import Headers, PeopleTable, Row, SheetColumn, key
 from rigctl.core.experiment.money import to_units
 from rigctl.errors import UsageError, counted
 from rigctl.flaws import Flaw, flaw_of, got
