@@ -531,12 +531,11 @@ class _Reading:
         return self._indented()
 
     def _indented(self) -> Slip:
-        text = self.text(self.line)
-        deep = len(text) - len(text.lstrip())
-        around = sorted(
-            {_depth(self.text(n)) for n in range(max(1, self.line - 12), self.line) if _KEY.match(self.text(n))}
-        )
-        near = [depth for depth in around if depth != deep]
+        def depth(text: str) -> int:
+            return len(text) - len(text.lstrip())
+
+        deep, above = depth(self.text(self.line)), map(self.text, range(max(1, self.line - 12), self.line))
+        near = sorted({depth(text) for text in above if _KEY.match(text)} - {deep})
         allowed = " or ".join(map(str, sorted(sorted(near, key=lambda depth: abs(depth - deep))[:2]))) or "0"
         must, found = f"must be {allowed} as in the lines before", f"{deep} blanks in front of the key"
         return Slip(self.line, deep + 1, Flaw("", must, "line the keys up", got=found))
@@ -550,10 +549,6 @@ def _not_closed(line: int, column: int, opened: str) -> Slip:
         got=f'the {_WORDS.get(opened, "bracket")} "{opened}"',
     )
     return Slip(line, column, flaw)
-
-
-def _depth(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def _value(rest: str) -> str:

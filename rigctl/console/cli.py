@@ -375,7 +375,8 @@ def help_(
     return Answer(some, lambda screen: manual.show(some, screen))
 
 
-trial_cli.add_to(app)
+for verb in (trial_cli.suggest, trial_cli.ingest, trial_cli.recommend, trial_cli.report):
+    app.command()(verb)
 
 
 def main(signals: Signals | None = None) -> None:

@@ -280,7 +280,7 @@ def drivers(
         known = listed(registry, Path() if config is None else config.parent)
         return Answer(known, query.profile_lines(known))
     found = registry.describe()
-    return Answer(found, query.driver_lines(found))
+    return Answer(found, [f"{d.name:10} {', '.join(d.schemes):28} {d.problem or d.summary}" for d in found])
 
 
 @tools.command(answers=False)

@@ -21,7 +21,6 @@ from rigctl.core.experiment.policy import Proposal
 from rigctl.errors import UsageError, counted
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import ShownLabels
-from rigctl.rig.registry import DriverInfo
 from rigctl.text import shown_set, shown_unit
 
 
@@ -154,7 +153,3 @@ def profile_lines(found: Sequence[ProfileInfo]) -> Iterator[str]:
         yield from (f"{INDENT}{problem}" for problem in profile.problems)
     if not found:
         yield "no profiles"
-
-
-def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:
-    return [f"{d.name:10} {', '.join(d.schemes):28} {d.problem or d.summary}" for d in found]

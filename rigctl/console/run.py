@@ -238,8 +238,8 @@ def prepared(
     if fixed and (learn is not None or wish.anew or wish.full):
         other = "--learn" if learn is not None else "--anew" if wish.anew else "--full"
         raise UsageError(f"operate: give --set or {other}, not both; with --set nothing is recommended")
-    if wish.full and not loaded.problem.looks:
-        raise UsageError(needs_look("operate", config))
+    if wish.full:
+        require_a_reading("operate", loaded, config)
     if not known and not fixed:
         there = f"{counted(trials, 'trial')}, none with an outcome" if trials else "no trial"
         first = (
@@ -252,12 +252,13 @@ def prepared(
     return loaded, Operating(loaded.policy, loaded.tolerance, loaded.seed, *asked), directory
 
 
-def needs_look(verb: str, config: Path) -> str:
-    """Say why `--full` is refused on a rig that does not look."""
-    return (
-        f"{verb}: got --full, needs `trial.look` in {config}: without a reading all there is to run is the fixed "
-        "setting; leave out --full"
-    )
+def require_a_reading(verb: str, loaded: LoadedConfig, config: Path) -> None:
+    """Refuse `--full` on a rig that does not look."""
+    if not loaded.problem.looks:
+        raise UsageError(
+            f"{verb}: got --full, needs `trial.look` in {config}: without a reading all there is to run is the fixed "
+            "setting; leave out --full"
+        )
 
 
 def _counts(loaded: LoadedConfig, reader: Reader) -> tuple[int, int, int]:

@@ -64,11 +64,6 @@ Monthly = Annotated[float | None, Option(min=0.1, help="Trials a month; default:
 trial = Commands(cls=Group, no_args_is_help=True, help="Explain, correct and complete single trials; import old ones.")
 
 
-def add_to(app: Commands) -> None:
-    for verb in (suggest, ingest, recommend, report):
-        app.command()(verb)
-
-
 def suggest(
     config: Config,
     *,

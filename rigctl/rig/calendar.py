@@ -169,7 +169,8 @@ class Hours:
     def opens_s(self, at_s: float, for_s: float = 0.0) -> float:
         """Return from when it is open for so long without a break; infinity if it never is."""
         begin_s: float | None = None
-        for stretch in self._ahead(at_s):
+        edges = [e for d in self.daily for e in d.edges]
+        for stretch in _stretches(self.zone, edges, at_s, at_s + AHEAD_S):
             if not self._holds(stretch):
                 begin_s = None
                 continue
@@ -180,9 +181,6 @@ class Hours:
 
     def _holds(self, stretch: _Stretch) -> bool:
         return any(daily.holds(stretch.weekday, stretch.minute) for daily in self.daily)
-
-    def _ahead(self, at_s: float) -> Iterator[_Stretch]:
-        return _stretches(self.zone, [e for d in self.daily for e in d.edges], at_s, at_s + AHEAD_S)
 
     def __str__(self) -> str:
         return f"{self.text} ({self.zone})"

@@ -64,13 +64,10 @@ def time_to_safe(spec: RigSpec, wiring: Wiring) -> SafeTimes:
     for url, bus in wiring.buses.items():
         handles = [h for h in to_make_safe(wiring) if h.bus is bus]
         if handles:
-            by_bus[url] = _on_one_bus(bus, _cut_short_s(bus, wiring), grouped(handles, spec.limits))
+            cut_short_s = max(h.hurried_s for h in wiring.handles.values() if h.bus is bus)
+            by_bus[url] = _on_one_bus(bus, cut_short_s, grouped(handles, spec.limits))
     told, confirmed = zip(*by_bus.values(), strict=True) if by_bus else ((0.0,), (0.0,))
     return SafeTimes(max(told), max(confirmed), by_bus)
-
-
-def _cut_short_s(bus: Bus, wiring: Wiring) -> float:
-    return max(h.hurried_s for h in wiring.handles.values() if h.bus is bus)
 
 
 def _on_one_bus(bus: Bus, begin_s: float, groups: Sequence[Sequence[Handle[Any]]]) -> tuple[float, float]:

@@ -44,7 +44,8 @@ class TrialCard:
         )
         steps = [f"Set {name} to {value}".rstrip() for name, value in set_to]
         steps += [f"Leave {joined(list(free))} uncontrolled"] if free else []
-        steps += [f"Measure {joined([_with_unit(name, unit) for name, unit in to_fill[: len(measured)]])}"]
+        to_read = [f"{name} ({unit})" if unit else name for name, unit in to_fill[: len(measured)]]
+        steps += [f"Measure {joined(to_read)}"]
         steps += [f"Note what the trial cost, in {loaded.currency}"] if costs else []
         head = f"{loaded.name}, trial {proposal.trial}{f', {purpose}' if purpose else ''}"
         return cls(f"{head}: {left:.2f} {loaded.currency} left", tuple(steps), to_fill, tuple(why), following)
@@ -61,7 +62,3 @@ class TrialCard:
                 new.write_text(filled("card.html", card=self), encoding="utf-8")
         except OSError as error:
             raise UsageError(f"--card {path}: cannot be written: {error.strerror}; choose another place") from error
-
-
-def _with_unit(name: str, unit: str) -> str:
-    return f"{name} ({unit})" if unit else name

@@ -21,7 +21,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.assemble import state_directory
 from rigctl.console.checking import checked
 from rigctl.console.options import ServiceFlags, require_devices
-from rigctl.console.run import needs_look, share
+from rigctl.console.run import require_a_reading, share
 from rigctl.console.services.service_unit import Service, backup_units, doubled, unit
 from rigctl.errors import UsageError
 from rigctl.files import whole
@@ -102,13 +102,13 @@ def made(config: Path, buses: Mapping[str, str], said: ServiceFlags) -> Made:
         config=_absolute(config),
         state=_state(said.state, loaded.name),
         command=_command(),
-        options=tuple(map(doubled, [*options, *_on(buses)])),
+        options=tuple(map(doubled, [*options, *(o for bus in buses.items() for o in ("--bus", "=".join(bus)))])),
         account=who,
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
         times=checked(loaded).times,
         watch_every_s=loaded.rig.watch.every_s,
-        needed=_needed(),
+        needed=tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__)))),
         written=written,
         verb="operate" if said.operate else "run",
     )
@@ -124,8 +124,8 @@ def _production(loaded: LoadedConfig, config: Path, said: ServiceFlags) -> Seque
         raise UsageError("service: --learn needs --operate; a campaign learns anyway")
     if said.full and not said.operate:
         raise UsageError("service: --full needs --operate; a campaign follows no rule")
-    if said.full and not loaded.problem.looks:
-        raise UsageError(needs_look("service", config))
+    if said.full:
+        require_a_reading("service", loaded, config)
     return [*(["--learn", said.learn] if said.learn is not None else []), *(["--full"] if said.full else [])]
 
 
@@ -152,14 +152,6 @@ def _command() -> tuple[str, ...]:
     """Return how this very rigctl is started, independently of directory and search path."""
     program = Path(sys.prefix) / "bin" / "rigctl"
     return (doubled(str(program)),) if program.exists() else (doubled(sys.executable), "-P", "-m", "rigctl")
-
-
-def _needed() -> tuple[Path, ...]:
-    return tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__))))
-
-
-def _on(buses: Mapping[str, str]) -> list[str]:
-    return [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 
 def _telling(loaded: LoadedConfig) -> tuple[bool, tuple[str, ...], tuple[Path, ...]]:
