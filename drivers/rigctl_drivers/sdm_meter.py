@@ -79,6 +79,7 @@ class SdmMeter(Meter, Sensor):
 
     meter_unit = "kWh"
     unit = "W"
+    identified_by = 5
 
     def __init__(self, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
         self._options = options

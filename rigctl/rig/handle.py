@@ -82,7 +82,7 @@ class Handle(Generic[D]):
         with self._named():
             found = await self.bus.call(
                 self.device.identify,
-                timeout_s=self.timeout_s,
+                timeout_s=self.timeout_s * self.device.identified_by,
                 doing=f"{self.name}: identify",
                 repeatable=True,
                 hurried_s=self.hurried_s,

@@ -325,6 +325,8 @@ class Device(ABC):
     """What feeds its watchdog; None: nothing is to be fed."""
     tells_calibration: bool = False
     """Whether `calibration` asks anything."""
+    identified_by: int = 1
+    """How many answers tell who is there; each may take its timeout."""
     max_age_s: float = 0.0
     """How old a value that comes by itself may be, wall seconds; then none is INVALID, no timeout. 0: it is asked."""
 

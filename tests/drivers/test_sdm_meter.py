@@ -111,6 +111,14 @@ def test_the_serial_number_tells_two_meters_apart():
     assert meter(line).identify(soon()) == Identity("SDM120", "meter code 0020", "21069937")
 
 
+def test_each_answer_that_tells_who_is_there_may_take_its_time():
+    """As many as are asked for: by then so many pauses have passed."""
+    clock = ManualClock()
+    device = meter(holding(holding(mains(clock), 0xFC00, 0x0141, 0x8071, 0x0020), 0x1E, 0), Sdm630Driver)
+    device.identify(soon())
+    assert clock.time_s == pytest.approx((device.identified_by - 1) * 0.06)
+
+
 def test_a_meter_without_these_registers_is_taken_and_not_asked_again(peer, line):
     """A refusal means that there is no number, and no choice of unit; each is asked for but once."""
     volts, hertz = struct.unpack(">HH", struct.pack(">f", 230.0)), struct.unpack(">HH", struct.pack(">f", 50.0))

@@ -1,6 +1,7 @@
 """A device on its bus, and several at once."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -41,6 +42,16 @@ async def test_a_device_is_recognised_before_the_first_command(world):
     await world.apply(1.0)
     await world.apply(2.0)
     assert world.line.log == ["open", "valve identify", "valve apply", "valve apply"]
+
+
+async def test_each_answer_that_tells_who_is_there_has_its_time(world):
+    """A meter that is asked five times for its identity may take five timeouts."""
+    until = []
+    world.valve.identified_by = 5
+    world.valve.identify = lambda deadline: until.append(deadline) or Identity("valve")
+    before_s = time.monotonic()
+    await world.handle.identify()
+    assert until[0].at_s >= before_s + 5 * world.handle.timeout_s
 
 
 async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(world, golden):
