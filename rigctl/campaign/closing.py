@@ -11,7 +11,8 @@ from rigctl.campaign.desk import CampaignPart
 from rigctl.campaign.journal.past import booked_ago_s, off_s
 from rigctl.campaign.journal.rows import MeasurementRow, StartRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import COUNTED, IdleLine, Interlude, baseless, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.charging import Interlude, baseless, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.lines import COUNTED, IdleLine
 from rigctl.campaign.ledger.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.money import Micros

@@ -3,7 +3,7 @@
 from rigctl.campaign.acts import Amend, Outcome, Void
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import ask
-from rigctl.campaign.ledger import LedgerLine
+from rigctl.campaign.ledger.lines import LedgerLine
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.policy import Proposal
 from rigctl.rig.clocks import Clock

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from rigctl.campaign.ledger import LedgerLine
+from rigctl.campaign.ledger.lines import LedgerLine
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.errors import JournalError
 from tests.campaign.fakes import make_space, unsynced

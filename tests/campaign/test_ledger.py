@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.charging import Interlude, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.core.experiment.money import to_micros
 from rigctl.rig.protocols import Reading, Severity

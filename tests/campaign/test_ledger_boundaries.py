@@ -6,7 +6,8 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign.ledger import IdleLine, Interlude, LedgerLine, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.charging import Interlude, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.lines import IdleLine, LedgerLine
 from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
 from rigctl.rig.protocols import Reading, Severity

@@ -10,7 +10,7 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.closing import SLEPT
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import booked_ago_s
-from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.ledger.lines import IdleLine
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout

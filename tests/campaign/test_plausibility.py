@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign.ledger import charge
+from rigctl.campaign.ledger.charging import charge
 from rigctl.campaign.ledger.plausibility import (
     Consumption,
     PastCosts,

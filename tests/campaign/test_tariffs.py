@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl.campaign.ledger import BY_TIME, UNDATED, IdleLine, Interlude, charge, idle_between, idle_in_trial
+from rigctl.campaign.ledger.charging import Interlude, charge, idle_between, idle_in_trial
+from rigctl.campaign.ledger.lines import IdleLine
 from rigctl.campaign.ledger.plausibility import Consumption, PastCosts
+from rigctl.campaign.ledger.rates import BY_TIME, UNDATED
 from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
 from rigctl.rig.metering import CIVIL
 from rigctl.rig.protocols import Reading

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.ledger.lines import IdleLine
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.status import ending
 from rigctl.config.load import load

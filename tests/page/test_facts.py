@@ -10,7 +10,7 @@ from scipy import stats
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.ledger.lines import IdleLine
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State, undecided
 from rigctl.console.standing import for_people

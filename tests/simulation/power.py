@@ -18,7 +18,7 @@ from pathlib import Path
 from random import Random
 
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.ledger import IdleLine, LedgerLine
+from rigctl.campaign.ledger.lines import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
 from rigctl.rig.limits import DAY_S

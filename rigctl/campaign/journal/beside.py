@@ -11,7 +11,7 @@ from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.past import CampaignTime
 from rigctl.campaign.journal.rows import Amendment, AwaitedRow, CorrectionRow, IdleRow
 from rigctl.campaign.journal.store import Book
-from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.ledger.lines import IdleLine
 from rigctl.campaign.trial import UNDER_WAY, Event, State
 from rigctl.codec import fields_of
 from rigctl.core.experiment.money import Micros

@@ -28,7 +28,7 @@ from rigctl.campaign.journal.invariants import (
 )
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.journal.stored import Row, Rows, is_usable
-from rigctl.campaign.ledger import UNITS
+from rigctl.campaign.ledger.lines import UNITS
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import to_json
 from rigctl.core.experiment.money import Micros

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from rigctl.campaign.journal.table import Column, Table, column, table, table_of
-from rigctl.campaign.ledger import IdleLine, LedgerLine
+from rigctl.campaign.ledger.lines import IdleLine, LedgerLine
 from rigctl.campaign.trial import Decision, Event, State
 from rigctl.core.experiment.money import Micros
 from rigctl.rig.places import Seen

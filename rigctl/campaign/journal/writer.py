@@ -32,7 +32,7 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.store import Book
 from rigctl.campaign.journal.table import table_of
-from rigctl.campaign.ledger import IdleLine, LedgerLine
+from rigctl.campaign.ledger.lines import IdleLine, LedgerLine
 from rigctl.campaign.ledger.plausibility import PastCosts, PastLine
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import UNDER_WAY, Decision, Event, State, advance
