@@ -288,14 +288,8 @@ def seconds(span: str) -> float:
 
 
 CHECKS_OF_STATE: Final[tuple[Check, ...]] = (
-    _configuration,
-    _directory,
-    _left_driven,
-    _file_system,
-    _space,
-    _sqlite,
-    _sync,
-    _service,
+    *(_configuration, _directory, _left_driven, _file_system, _space),
+    *(_sqlite, _sync, _service),
 )
 
 

@@ -365,22 +365,6 @@ def _hosts(_: Machine, subject: Subject) -> Iterator[MachineFinding]:
 
 
 CHECKS: Final[tuple[Check, ...]] = (
-    _found,
-    _named,
-    _allowed,
-    _holders,
-    _modem_manager,
-    _consoles,
-    _asleep,
-    _hosts,
-    _python,
-    _system,
-    _memory,
-    _clock_source,
-    _time,
-    _clock_chip,
-    _power,
-    _watchdog,
-    _braille,
-    _desktop_sleep,
+    *(_found, _named, _allowed, _holders, _modem_manager, _consoles, _asleep, _hosts),
+    *(_python, _system, _memory, _clock_source, _time, _clock_chip, _power, _watchdog, _braille, _desktop_sleep),
 )
