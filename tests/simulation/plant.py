@@ -8,7 +8,7 @@ from rigctl.errors import PortUnavailable
 from rigctl.rig.spec import RigSpec
 from rigctl_drivers.urls import LineUrl
 from sim_rig.clock import PlannedCall, Timer
-from sim_rig.control import ControlDesk
+from sim_rig.process import ControlDesk
 from sim_rig.rigs.assembly import PLC, Assembly
 from sim_rig.scenarios import build
 from tests.simulation.kernel import Kernel
