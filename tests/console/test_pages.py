@@ -12,9 +12,9 @@ from typer.main import get_command
 
 from rigctl.config.document import parse
 from rigctl.config.findings import Findings
+from rigctl.config.load import check_shape
 from rigctl.config.profiles import Profile, profile_of
 from rigctl.config.schema import DeviceSection
-from rigctl.config.shape import check_shape
 from rigctl.console.cli import app
 from rigctl_drivers.ascii_instrument import AsciiDriver
 from tests.config.test_schema import shipped
