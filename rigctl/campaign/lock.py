@@ -72,7 +72,7 @@ def _started(pid: int) -> str:
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
 LOCKS = Path("/proc/locks")
-LOOKS = 3
+TRIES = 3
 """How often the list is read: Linux gives it in parts, and a lock that is held may be missing from one reading."""
 PRIVATE_DIRECTORY = 0o700
 OTHERS = 0o077
@@ -258,7 +258,7 @@ def _locker(descriptor: int) -> str:
     there = os.fstat(descriptor)
     file = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
     with suppress(OSError):
-        for line in chain.from_iterable(LOCKS.read_text(encoding="ascii").splitlines() for _ in range(LOOKS)):
+        for line in chain.from_iterable(LOCKS.read_text(encoding="ascii").splitlines() for _ in range(TRIES)):
             _, kind, *fields = line.split()  # see proc(5)
             if kind == "FLOCK" and file in fields:
                 return fields[2]
