@@ -479,20 +479,18 @@ async def _asked(rig: Rig) -> _Asked:
         await rig.close()
 
 
-def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> tuple[str, ...]:
+def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> Iterator[str]:
     """Warn of variables that are now where the file says they never are."""
-    found = []
     for variable in loaded.problem.space.variables:
         reading = readings.get(variable.name)
         if reading is not None and not reading.valid:
             flaw = Flaw(f"no trial could use its reading now: {reading.detail}")
-            found.append(str(loaded.document.mistake(("variables", variable.name), flaw)))
-    return tuple(found)
+            yield str(loaded.document.mistake(("variables", variable.name), flaw))
 
 
-def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
+def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> Iterator[str]:
     """Warn of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
-    spec, found = loaded.rig, list[str]()
+    spec = loaded.rig
     for i, meter in enumerate(spec.meters):
         device = spec.devices.get(meter.device or "")
         if device is None:
@@ -502,8 +500,8 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
         total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
         why = _too_coarse(meter, device.options.grain_at(total), total, spec.timing)
         guessed = "" if known else ", as it may have counted by now; --probe asks it"
-        found += [str(loaded.document.mistake(("meters", i), Flaw(f"{why}{guessed}")))] if why else []
-    return tuple(found)
+        if why:
+            yield str(loaded.document.mistake(("meters", i), Flaw(f"{why}{guessed}")))
 
 
 def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
