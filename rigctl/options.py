@@ -51,13 +51,9 @@ _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "datacla
 def problems_of(
     error: ValidationError, model: type, whose: str = "", beside: Sequence[str] = ()
 ) -> tuple[list[tuple[KeyPath, Flaw]], set[KeyPath]]:
-    """Say what is wrong by a validation error.
+    """Say what is wrong by a validation error of a model, beside whose own keys others may stand.
 
-    Args:
-        error: what pydantic found.
-        model: what was validated.
-        whose: whose options they are, such as `driver ezo`; empty for the configuration's own keys.
-        beside: keys that may stand beside the model's own.
+    `whose` says whose options they are, such as `driver ezo`; empty for the configuration's own keys.
 
     Returns:
         (path, what is wrong) of each mistake, and the paths of keys that were meant by misspelt ones.

@@ -59,11 +59,9 @@ class Signals:
 
     @contextmanager
     def told(self, act: Callable[[str], object], call_soon: Callable[[Callable[[], None]], object]) -> Iterator[None]:
-        """Have `act(name)` called for every signal, also for those already noted, while the block runs.
+        """Have `act(name)` called once for every signal, also for those already noted, while the block runs.
 
-        Args:
-            act: called once per signal, where `call_soon` calls.
-            call_soon: has a function called soon; safe in a signal handler, e.g. `loop.call_soon_threadsafe`.
+        `call_soon` has a function called soon and is safe in a signal handler, e.g. `loop.call_soon_threadsafe`.
         """
 
         def pass_on() -> None:

@@ -25,12 +25,9 @@ class OpenNode(Protocol):
 
 
 class NodeLine(AddressedLine):
-    """A bus behind one file.
+    """A bus behind one file, which may be `sole`: nobody else may have it open.
 
-    Args:
-        open_node: opens it; raises `OSError`.
-        meaning: the error for what the kernel says of an exchange with an address.
-        sole: nobody else may have it open.
+    `meaning` returns the error for what the kernel says of an exchange with an address.
     """
 
     def __init__(

@@ -101,12 +101,8 @@ def policy_to_measure(name: str) -> Policy:
 def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: int = 0) -> LatencyRow:
     """Time the decisions of any policy for the trials up to number n + 1; BLAS is held to one thread meanwhile.
 
-    Args:
-        policy: keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`.
-        n: trials known at the last decision.
-        problem: as of `plant_problem`.
-        repeats: decisions of which the median is taken.
-        seed: of the history and of the decisions.
+    The policy keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`. The
+    median of so many decisions is taken.
 
     Raises:
         ValueError: `repeats` or `n` is not positive.

@@ -214,13 +214,8 @@ def range_row(
 ) -> Markup:
     """Return one row on a common axis: a thin band from lower to upper, a tick at the mean, and upright lines.
 
-    Args:
-        axis: to percent.
-        band: lower, mean and upper; None: not known.
-        marks: where upright lines are, and of which class.
-        kind: class of the row.
-        told: the same in words.
-        behind: lower and upper of a taller band behind it, of class `normal`; None: there is none.
+    Without a band it is not known. Each mark is where an upright line is, and of which class. Behind the band a taller
+    one of class `normal` may stand, from lower to upper.
     """
     parts = []
     if behind is not None:

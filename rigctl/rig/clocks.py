@@ -133,11 +133,8 @@ class SteppedClock(Clock):
     """Lets rig time stand still while anybody who works with the rig computes, or waits for an answer.
 
     It begins at 0. Once all rest it goes to the instant at which the first of them is to go on, and takes the simulated
-    rig along. So what happens depends on the order of rig times alone, never on how fast the computer is.
-
-    Args:
-        speedup: rig seconds per wall second that pass at most, for whoever looks on.
-        go_to: lets the simulated rig's time pass up to this one, rig seconds.
+    rig along (`go_to`), at most `speedup` rig seconds per wall second, for whoever looks on. So what happens depends on
+    the order of rig times alone, never on how fast the computer is.
     """
 
     stepped = True

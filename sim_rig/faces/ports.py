@@ -57,13 +57,9 @@ class Connection(asyncio.Protocol):
 
 
 class TcpPort:
-    """Listens on the loopback interface only.
+    """Listens on the loopback interface only, at a free port where none is named.
 
-    Args:
-        connect: is given what sends to a new client; returns what takes its bytes.
-        faults: of the wire.
-        port: 0 takes a free one.
-        sync: brings the plant up to date.
+    `connect` is given what sends to a new client, and returns what takes its bytes; `sync` brings the plant up to date.
     """
 
     def __init__(

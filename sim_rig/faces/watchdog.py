@@ -14,11 +14,7 @@ TENTHS: Final = 10.0
 
 
 class Watchdog:
-    """Watches over the coils of a bank; asleep until the first heartbeat.
-
-    Args:
-        drop: lets everything go.
-    """
+    """Watches over the coils of a bank, and lets everything go (`drop`); asleep until the first heartbeat."""
 
     def __init__(self, timer: Timer, bank: Bank, drop: Callable[[], None], timeout_s: float = 4.0) -> None:
         self.drops: list[float] = []

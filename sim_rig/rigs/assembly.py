@@ -54,10 +54,8 @@ class MainsMeter:
 class Assembly:
     """Holds a plant and its instruments. `sync` brings the plant up to now; call it before touching anything.
 
-    Args:
-        sensors: by the device's name in the configuration.
-        instruments: file name of the line and instrument, by bus.
-        pumps: by bus.
+    Sensors are by the device's name in the configuration; instruments, each with its line's file name, and pumps by
+    bus.
     """
 
     def __init__(

@@ -274,15 +274,10 @@ def grid_of(
     problems: Sequence[str] = (),
     costs: Sequence[str] = (),
 ) -> Grid:
-    """Return the grid of a paper, or its quick form.
+    """Return the grid of a paper, or its quick form: a few cells that take about a minute on one core, without arrays.
 
-    Args:
-        name: one of `PAPERS`.
-        quick: a few cells that finish within about a minute on one core, without arrays.
-        arrays: False leaves out the problems that need a directory of arrays.
-        seeds: how many instead of the published number, from 0 on.
-        problems: only these; none: all of the paper's.
-        costs: likewise.
+    Without `arrays` the problems that need a directory of them are left out. Where none are named, all of the paper's
+    problems and costs are in it. Seeds count from 0 on.
 
     Raises:
         UsageError: there is no such paper, or it has no such problem or costs.

@@ -95,9 +95,8 @@ class JournalThread:
 class JournalDoseLog:
     """`rigctl.rig.protocols.DoseLog` kept in the journal.
 
-    Args:
-        thread: where the journal is.
-        told: of every dose of this process that is settled: the pump, its volume, and that of its 24 h, mL.
+    `told` is called for every dose of this process that is settled: with the pump, its volume, and that of its 24 h,
+    mL.
     """
 
     def __init__(self, thread: JournalThread, told: Callable[[str, float, float], object] = lambda *_: None) -> None:
