@@ -126,7 +126,12 @@ def run(words: Sequence[object], *, within_s: float = 180.0, **options: Any) -> 
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-@cache  # one for each process that runs tests; it ends with that one
+def begin() -> None:
+    """Begin the process that is forked, for all that are forked from this one."""
+    _parent()
+
+
+@cache  # one for all processes that run tests; it ends with the last of them
 def _parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Return the process that is forked, and the way to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -38,8 +38,9 @@ def rows(
         *(np.minimum.accumulate(regret), regret.cumsum(), cost.cumsum(), (cost * regret).cumsum()),
         *(np.minimum.accumulate(regret), sets, np.nan, np.nan, 0.01),
     )
-    table = pd.DataFrame({**dict(zip(COLUMNS, values, strict=True)), **columns})
-    return table.to_dict("records")
+    made = {**dict(zip(COLUMNS, values, strict=True)), **columns}
+    told = [np.broadcast_to(np.array(column, dtype=object), len(regret)) for column in made.values()]
+    return [dict(zip(made, row, strict=True)) for row in zip(*told, strict=True)]
 
 
 def ending(
