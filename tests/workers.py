@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -26,6 +27,9 @@ from tests import forked
 
 BOOT = "import sys;exec(eval(sys.stdin.readline()))"
 """What execnet has an interpreter do first."""
+ROOM = 1 << 20
+"""Words of stack for all frames of a worker. Of Python's chunks of 16 KiB one is mapped and freed again with each call
+that crosses its end: where a parser does so, it takes twice the time."""
 
 
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
@@ -76,7 +80,8 @@ def _fork(popen: Any, streams: Sequence[int]) -> None:
         popen.pid = os.fork()
     if not popen.pid:
         with suppress(BaseException):
-            _become_worker(streams[0], streams[3])
+            roomy = FunctionType(_become_worker.__code__.replace(co_stacksize=ROOM), globals())
+            roomy(streams[0], streams[3])
         os._exit(1)
     popen._child_created = True
     popen._close_pipe_fds(*streams)

@@ -74,7 +74,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize(
+    "encode", [pytest.param(v, id=k, marks=pytest.mark.slow if k != "bom" else ()) for k, v in ENCODINGS.items()]
+)
 def test_however_a_spreadsheet_saves_it(dough, encode):
     """The same trials come out of every form in every encoding, with either end of line."""
     loaded = load("dough.yaml")

@@ -73,7 +73,7 @@ def ada(monkeypatch):
 
 
 @pytest.mark.usefixtures("ada")
-@pytest.mark.parametrize("session", slow_between(2, SESSIONS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("session", slow_between(4, SESSIONS), ids=lambda path: path.stem)
 def test_a_session_is_answered_as_it_was(session, request):
     """Every answer and exit code is what the file has."""
     text = session.read_text(encoding="utf-8")

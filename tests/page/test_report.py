@@ -19,6 +19,8 @@ from tests.page.test_render import Outline
 from tests.profiles import nightly_beyond
 
 MOST_BYTES = 1_000_000
+LONG = [(300, 400), (MOST_TRIALS, MOST_TRIALS + 100), (MOST_TRIALS, 5_000)]
+"""From how many trials on some things are left out, and trials; the response of 1,100 takes ten seconds to learn."""
 ELSEWHERE = re.compile(r"""(?:src|href|action)=|url\(|@import|<script|https?://(?!www\.w3\.org/)""")
 """What a document would need the network, or a script, for."""
 
@@ -118,9 +120,11 @@ def test_names_are_never_markup(found):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trials", nightly_beyond(1, [MOST_TRIALS + 100, 5_000]))
-def test_a_report_of_many_trials_is_no_larger(finished, tmp_path, trials):
+@pytest.mark.parametrize(("most", "trials"), nightly_beyond(1, LONG, several=True))
+def test_a_report_of_many_trials_is_no_larger(finished, tmp_path, monkeypatch, most, trials):
     """What is listed is counted beyond some lines, what is drawn is thinned; what takes long is left out."""
+    for module in ("report", "study"):
+        monkeypatch.setattr(f"rigctl.page.{module}.MOST_TRIALS", most)
     shutil.copytree(finished, tmp_path / "long")
     lengthen(tmp_path / "long", trials)
     with told(tmp_path / "long") as (_, campaign):
