@@ -13,7 +13,7 @@ from rigctl.campaign.journal.alarms import AlarmState, pressing
 from rigctl.core.advice.answer_words import Advice, advise, held
 from rigctl.errors import RigctlError, counted
 from rigctl.page import figures, words
-from rigctl.page.figures import Tracks, series
+from rigctl.page.figures import Tracks
 from rigctl.page.manual import slug
 from rigctl.page.shown import Facts, Study
 from rigctl.printable import printable
@@ -22,9 +22,6 @@ from rigctl.text import joined, lasting, shown_name, shown_set, shown_way
 if TYPE_CHECKING:
     from jinja2 import Environment
     from jinja2.runtime import Context
-
-
-__all__ = ["page", "sections", "series"]
 
 
 def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str:

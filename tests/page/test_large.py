@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rigctl.page import render
-from rigctl.page.render import page, sections, series
+from rigctl.page.figures import series
+from rigctl.page.render import page, sections
 from rigctl.page.shown import Course
 
 TRIALS = 20_000

@@ -7,7 +7,8 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.status import Status
 from rigctl.page import render
 from rigctl.page.facts import gather
-from rigctl.page.render import SECTIONS, page, sections, series
+from rigctl.page.figures import series
+from rigctl.page.render import SECTIONS, page, sections
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import make_decision, record_trial
