@@ -569,13 +569,13 @@ def _shown(found: Checked, width: int) -> Iterator[tuple[str, str]]:
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     urls = len({d.url for d in rig.devices.values()})
-    buses = f"{urls} {'bus' if urls == 1 else 'buses'}"
+    buses = f"{counted(len(rig.devices), 'device')} on {urls} {'bus' if urls == 1 else 'buses'}"
+    wired = f"{buses}, {counted(len(rig.meters), 'meter')}" if rig.devices else "trials by hand"
     included = joined(sorted({*loaded.document.files.values()} - {str(loaded.path)}))
     yield (
         (
             f"{loaded.path}{included and f', with {included},'} is valid: {counted(space.dimension, 'variable')}, "
-            f"{counted(len(space.control_sets), 'control set')}, {counted(len(rig.devices), 'device')} on {buses}, "
-            f"{counted(len(rig.meters), 'meter')}, policy {loaded.policy_name}"
+            f"{counted(len(space.control_sets), 'control set')}, {wired}, policy {loaded.policy_name}"
         ),
         "",
     )

@@ -161,9 +161,10 @@ def asked(question: str, read: Callable[[str], T], ended: str, *, err: bool = Tr
     Raises:
         UsageError: with `ended`: nobody answers any more (Ctrl-C, the end of the input).
     """
+    shown = "\n".join(wrapped(question, columns(sys.stderr if err else sys.stdout) - len(": "), INDENT))
     while True:
         try:
-            return read(typer.prompt(question, default="", show_default=False, err=err).strip())
+            return read(typer.prompt(shown, default="", show_default=False, err=err).strip())
         except typer.Abort as error:
             typer.echo(err=err)  # what comes next stands on a line of its own, not behind the question
             raise UsageError(ended) from error

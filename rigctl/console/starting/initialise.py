@@ -230,8 +230,8 @@ def initialise(wanted: Wanted, *, stderr: bool) -> Written:
     """
     prompt = Terminal(stderr) if output.at_a_terminal() else None
     if prompt is not None and missing(_flags(wanted.said, wanted.file, (), places=False), ()):
-        prompt.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
-        prompt.say("nothing is written before the last answer.\n")
+        prompt.say("Each question has an example, or in [] what Enter takes.")
+        prompt.say("Ctrl-C ends it; nothing is written before the last answer.")
     return wanted.write(*wanted.asked(prompt, find))
 
 

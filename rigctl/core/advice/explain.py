@@ -101,7 +101,7 @@ def _each_set(
         besides = "" if all(f.limited for f in problem.further) else ", whatever becomes of the other outcomes"
         yield f"Expected {outcome} of each control set{besides}:"
     elif proposal.sets:
-        yield f"No trial has measured {outcome} yet. The control sets:"
+        yield f"What {outcome} to expect is not known yet. The control sets:"
     for report in proposal.sets:
         yield f"  {shown_set(report.control_set, units)}: {rows.promise(report)}{_standing(report, own, at)}"
         if report.mean is not None:
