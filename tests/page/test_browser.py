@@ -127,13 +127,14 @@ def look_at_all_sizes(driver, axe):
 
 
 def look_at_the_report(driver, state, axe):
-    """It is for all to read and fits a phone; its picture is made."""
+    """It is for all to read, by day and by night, and fits a phone; its picture is made."""
     file = state.parent / "report.html"
     ask(state, "report", "-o", str(file))
     driver.get(file.as_uri())
-    resize(driver, PHONE)
-    assert overflow(driver) == []
-    assert violations(driver, axe) == []
+    for dark in (True, False):
+        resize(driver, PHONE, dark=dark)
+        assert overflow(driver) == []
+        assert violations(driver, axe) == [], dark
     if PICTURES:
         picture(driver, "report", (1000, 800), 1150)
 
