@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
-from rigctl.printable import printable_values
+from rigctl.flaws import flow
+from rigctl.printable import printable, printable_values
 
 LEVEL = logging.getLogger("rigctl")
 """Has the level that `configure_logs` sets."""
@@ -27,11 +29,18 @@ def logger(name: str) -> Any:
     return structlog.get_logger(name)
 
 
+def _in_words(_: object, __: str, told: MutableMapping[str, Any]) -> str:
+    """Write what happened, and what is known of it, for who sits at a terminal."""
+    at, level, event, trace = (told.pop(key, "") for key in ("timestamp", "level", "event", "exception"))
+    known = ", ".join(f"{key} {flow(value)}" for key, value in told.items() if value or value == 0)
+    return f"rigctl: {at:.19}Z {level}: {event}{known and f' ({known})'}\n{printable(trace)}".rstrip()
+
+
 def _set_up() -> None:
     import structlog  # noqa: PLC0415 - as above
 
     terminal = sys.stderr.isatty()
-    render: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    render: Any = _in_words if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -39,6 +48,7 @@ def _set_up() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if terminal else [structlog.processors.dict_tracebacks]),
             printable_values,
+            *([structlog.processors.format_exc_info] if terminal else []),
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVEL.level),

@@ -146,6 +146,7 @@ def test_a_log_is_told_text(terminal, monkeypatch):
     assert "cm0gLXJm" in line
     assert len(line.splitlines()) == 1
     if terminal:
+        assert line.startswith("rigctl: ")
         assert not {"\x07", "\x9b", "\u202e", "\r"} & set(line)
         assert "\x1b]" not in line
     else:
