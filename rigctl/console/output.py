@@ -304,6 +304,8 @@ def number(value: float | None, digits: int = 4) -> str:
 HEAD = "Next: "
 DONE = ("budget", "finished", "trials")
 """Endings of a campaign that has nothing left to do."""
+STOPPED = ("stopped", "abandoned")
+RESUMES = "it goes on from here"
 
 
 def after_demo() -> str:
@@ -365,7 +367,8 @@ def after_status(answer: Mapping[str, Any], config: Path | None, state: Path | N
     elif answer.get("awaiting"):
         verb, why = f"trial outcome {named} {answer['awaiting'][0]} VALUE", "its outcome is awaited"
     elif "ended" in answer and not done:
-        verb, why = f"{'operate' if 'production' in answer else 'run'} {named}", "everything is made safe first"
+        why = RESUMES if answer["ended"] in STOPPED else "everything is made safe first"
+        verb = f"{'operate' if 'production' in answer else 'run'} {named}"
     elif done or answer["spent"] >= answer["budget"]:
         verb, why = f"recommend{which}", ""
     else:
@@ -378,7 +381,8 @@ def after_run(config: Path, state: Path | None, ending: str, rule: Rule | None) 
     """Go on from what was just recommended; a campaign that is not done says by `status` what it needs."""
     if ending in DONE:
         return after_recommend(config, state, rule)
-    return f"{HEAD}rigctl status {_word(config)}{_where(state)}"
+    verb, why = ("run", f"   ({RESUMES})") if ending in STOPPED else ("status", "")
+    return f"{HEAD}rigctl {verb} {_word(config)}{_where(state)}{why}"
 
 
 def recommend_command(config: Path | None, state: Path | None, history: Path | None = None) -> str:

@@ -175,7 +175,7 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "",
     """Show how it ended, for people; `note` and `ask` go with the recommendation."""
     labels, result = ShownLabels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
-    console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
+    console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {_why(result)}")
     if outcome.ledger != result.spent + result.operated:  # cannot be; whoever sees it should hear of it
         console.print(f"the ledger adds up to {number(to_units(outcome.ledger), 9)} instead", style="bold red")
     _show_unsafe(result, console)
@@ -184,6 +184,10 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "",
         console.print(f"No recommendation: no trial has given an outcome{to_come}.")
     else:
         report.show(outcome.recommendation, labels, console, note, ask=ask)
+
+
+def _why(result: CampaignResult) -> str:
+    return {"SIGINT": "Ctrl-C", "SIGHUP": "the terminal was closed"}.get(result.reason, result.reason)
 
 
 def _show_unsafe(result: CampaignResult, console: Console) -> None:
@@ -345,7 +349,7 @@ def operated_json(done: Operated) -> Mapping[str, Any]:
 def show_operated(done: Operated, loaded: LoadedConfig, console: Console) -> None:
     """Show for people how it ended, and what came of it."""
     result, labels = done.result, ShownLabels.of(loaded)
-    console.print(f"ended ({result.ending}): {result.reason}")
+    console.print(f"ended ({result.ending}): {_why(result)}")
     _show_unsafe(result, console)
     if done.production is None:
         console.print("No batch has been run.")

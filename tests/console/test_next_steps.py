@@ -88,7 +88,9 @@ def test_a_status_ends_with_what_to_do(status, verb):
     assert line.removeprefix("Next: rigctl ").partition("   (")[0] == verb
 
 
-@pytest.mark.parametrize(("ending", "verb"), [("budget", "report"), ("trials", "report"), ("abandoned", "status")])
+@pytest.mark.parametrize(
+    ("ending", "verb"), [("budget", "report"), ("trials", "report"), ("abandoned", "run"), ("interlock", "status")]
+)
 def test_a_run_ends_with_what_to_do(ending, verb, golden):
     """Once it is done, what came of it can be passed on; else `status` says what it needs."""
     line = output.after_run(Path("rig.yaml"), Path("my state"), ending, None)
