@@ -7,7 +7,6 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any
 
-from rigctl.flaws import flow
 from rigctl.printable import printable, printable_values
 
 LEVEL = logging.getLogger("rigctl")
@@ -32,7 +31,8 @@ def logger(name: str) -> Any:
 def _in_words(_: object, __: str, told: MutableMapping[str, Any]) -> str:
     """Write what happened, and what is known of it, for who sits at a terminal."""
     at, level, event, trace = (told.pop(key, "") for key in ("timestamp", "level", "event", "exception"))
-    known = ", ".join(f"{key} {flow(value)}" for key, value in told.items() if value or value == 0)
+    texts = {key: ", ".join(map(str, value)) if isinstance(value, list) else value for key, value in told.items()}
+    known = "; ".join(f"{key} {text}" for key, text in texts.items() if text or text == 0)
     return f"rigctl: {at:.19}Z {level}: {event}{known and f' ({known})'}\n{printable(trace)}".rstrip()
 
 
