@@ -120,7 +120,7 @@ def put(path: Path, content: Mapping[str, Any]) -> None:
     except OSError as error:
         raise JournalUnwritable(
             f"{path}: cannot be written ({reason(error)}), so nothing may move; free space or make the directory "
-            "writable, then run again"
+            "writable"
         ) from error
 
 

@@ -291,9 +291,9 @@ def redraws(console: Console) -> bool:
 
 
 def lines(console: Console, text: Iterable[str], style: str = "") -> None:
-    """Print lines that are as long as they should be."""
-    for line in text:
-        console.print(line, style=style or None, soft_wrap=True, markup=False, emoji=False, highlight=False)
+    """Print lines that are as long as they should be, at once: nobody else's come between."""
+    if shown := [*text]:
+        console.print("\n".join(shown), style=style or None, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def number(value: float | None, digits: int = 4) -> str:

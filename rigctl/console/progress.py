@@ -427,7 +427,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
         case events.PhaseChanged():
             line = board.pausing or f"going on: {event.why}"
         case Alarm():
-            line = f"alarm {event.severity.name} {event.source}: {event.message}"
+            over = "over:" if event.state == "over" else event.severity.name
+            line = f"alarm {over} {event.source}: {event.message}"
         case events.CampaignResult():
             line = _end_line(board, event)
         case _:

@@ -71,8 +71,7 @@ def guarded(path: Path) -> Iterator[None]:
             ) from error
         if code in _UNWRITABLE:
             raise JournalUnwritable(
-                f"{path}: cannot be written ({error}), so nothing may move; "
-                "free space or make the directory writable, then run again"
+                f"{path}: cannot be written ({error}), so nothing may move; free space or make the directory writable"
             ) from error
         raise JournalError(f"{path}: {error}") from error
 
