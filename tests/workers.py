@@ -39,6 +39,10 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
             path = config.invocation_params.dir / place.partition("::")[0]
             for file in [*path.rglob("conftest.py"), *path.rglob("test_*.py")] if path.is_dir() else [path]:
                 _load(file, config)
+            if path.is_dir():
+                from rigctl.config.load import load
+
+                load(forked.ROOT / "config/greenhouse.yaml")  # knows all units from now on
     forked.begin()
     begin = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 

@@ -64,6 +64,7 @@ def test_missing_arrays_name_the_remedy(directory, tmp_path, golden):
         data_file("airfoil", None if directory is None else tmp_path)
 
 
+@pytest.mark.slow
 def test_draws_have_the_kernels_covariance():
     """Over 400 draws: variance 1, correlation exp(-delta^2 / (2 l^2)) along one axis; the same seed draws the same."""
     x = np.array([[0.3, 0.3, 0.3], [0.4, 0.3, 0.3], [0.9, 0.3, 0.3]])
@@ -163,6 +164,7 @@ def test_zdt3_is_the_published_function():
     assert f(np.random.default_rng(0).random((5000, 2))).max() <= 1.0 + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapped", [True, False])
 def test_the_front_of_zdt3_is_known(mapped):
     """Its hypervolume is that of pymoo's front, and no random point reaches beyond it."""

@@ -132,6 +132,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_refused_before_anything_runs(tmp_path, golden):
     """Grid, problem, label and key are named, with what was got, what is allowed and the nearest name."""
     for text in REFUSED:

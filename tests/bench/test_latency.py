@@ -50,6 +50,7 @@ def test_a_policy_that_needs_options_is_refused():
         policy_to_measure("ca-mobo")
 
 
+@pytest.mark.slow
 def test_any_policy_can_be_measured_one_trial_after_the_other():
     """Every decision knows one trial more than the last, from a memory that names the model of the last fit."""
     asked = []

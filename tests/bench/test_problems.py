@@ -181,6 +181,7 @@ def test_maxima_are_reached_and_never_exceeded(name, problems):
         assert problem.truth.value(i, tried).max() <= best.value + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hartmann3", *slow_beyond(0, ["hartmann6+6"]), *nightly_beyond(0, ["ackley6+6"])])
 def test_full_control_reaches_the_published_optimum(name, problems):
     """The set of all variables (last) is as good as the function itself."""

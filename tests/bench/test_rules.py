@@ -38,6 +38,7 @@ def always_controlling(found, control_set):
     return Settings(found.settings[:, control_set], np.full(len(found.most), control_set))
 
 
+@pytest.mark.slow
 def test_the_best_rule_of_one_variable_against_brute_force():
     """Two variables are read: on a grid of 41^3 the mean over readings of the best setting's value is the same."""
     truth, found = rules([(1,)], 1.0, count=2048)

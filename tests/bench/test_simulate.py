@@ -87,6 +87,7 @@ def test_policies_on_one_seed_meet_the_same_chance(hartmann):
     assert noise[0] == pytest.approx(noise[1], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_marginals_may_be_learned_here_too(hartmann):
     """Policies are told concrete ones, from readings of variables left alone, as a rig's are; nature keeps its own.
 

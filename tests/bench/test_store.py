@@ -121,6 +121,7 @@ def test_both_forms_may_share_a_directory(tmp_path):
     assert set(load(tmp_path)["seed"]) == {0, 1}
 
 
+@pytest.mark.slow
 def test_a_half_written_table_never_counts(tmp_path, golden):
     """Killed before the rename, the draft is neither finished nor read; a success clears an earlier traceback."""
     store = Store(tmp_path)

@@ -82,6 +82,7 @@ def test_the_value_at_a_share_of_the_budget_is_that_of_the_last_row_within_it(gi
     assert {share: value(run, column, share) for share in found} == found
 
 
+@pytest.mark.slow
 def test_a_mean_has_the_standard_error_of_a_sample(capsys):
     """1, 2, 6: sample variance 7, standard error sqrt(7/3); JSON has no NaN, so an unknown one is null."""
     stat = Stat.of(pd.Series([1.0, 2.0, 6.0, float("nan")]))
@@ -156,6 +157,7 @@ def compared(ours: float, theirs: tuple[float, float]) -> object:
     return compare(frame(runs), "ours", ["p", "q"])
 
 
+@pytest.mark.slow
 def test_the_ratio_is_to_the_best_published_policy_and_averaged_geometrically():
     """Ratios 1, 1, 1/4 for each of two regrets: 4^(-1/3); a seed that one has not finished is not compared."""
     comparison = compared(0.1, (0.4, 0.6))
@@ -188,6 +190,7 @@ def test_a_published_policy_that_was_not_run_is_told() -> None:
     assert "Without" not in comparison_text(compare(table, "ours", ["p"]))
 
 
+@pytest.mark.slow
 def test_being_worse_in_one_place_is_told(golden):
     """One ratio above 1 lifts the flag, and the text names it; without runs the message names what there is."""
     comparison = compared(0.5, (0.4, 0.6))
@@ -250,6 +253,7 @@ def table(ends=ENDS, costs=("cheap", "cheap")):
     )
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_computed_by_hand():
     """Geometric means of shares of the range, which is 1; before its first trial a policy's regret is all of it."""
     found = {row.policy: row for row in standings(table())[ALL]}
@@ -303,6 +307,7 @@ def test_costs_are_told_apart_where_there_are_problems_enough(golden) -> None:
     assert list(standings(table())) == [ALL]
 
 
+@pytest.mark.slow
 def test_the_table_says_what_it_shows(golden) -> None:
     """Units, floors and what the ratios are of; a line for each policy."""
     told = standings_text(standings(table())[ALL])

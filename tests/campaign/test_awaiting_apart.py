@@ -36,6 +36,7 @@ def boots(patient):
     return Boots(patient)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", slow_beyond(1, [BY_HAND, BY_SENSOR]), ids=["hand", "sensor"])
 async def test_nothing_is_given_up_by_a_wall_clock_that_nobody_keeps_right(stage, boots, monkeypatch, late):
     """A board that boots a month ahead waits as long as it would have; and no longer, once its clock is kept right."""

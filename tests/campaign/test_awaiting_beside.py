@@ -55,6 +55,7 @@ async def test_more_money_and_a_correction_are_known_while_outcomes_are_awaited(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("late", "days", "right"), [(BY_HAND, 3650, False), (NIGHT, 1, True), (BY_HAND, 1, True)])
 async def test_a_clock_that_was_set_back_makes_nobody_wait_longer(patient, monkeypatch, late, days, right):
     """Across a boot campaign time counts as well: what is over by it is over."""
@@ -146,6 +147,7 @@ async def test_no_sensor_is_read_for_a_trial_of_which_nobody_knows_any_more_when
     assert [(row.state, row.outcome) for row in rows] == [(State.RECORDED, 2.0), (State.AWAITING, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", slow_beyond(1, ["begin", "propose"]))
 async def test_a_look_that_a_process_left_behind_comes_to_its_outcome_with_more_money(patient, last):
     """Lost while it looked; decided, it goes on as it was decided, and its outcome is read when it is due."""

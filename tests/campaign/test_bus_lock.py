@@ -62,6 +62,7 @@ def own_port():
     return 20000 + os.getpid() % 40000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", slow_beyond(1, ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}?quiet=1"]))
 def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
     """The second is refused with the first one's pid and state directory; buses that are free do not matter."""

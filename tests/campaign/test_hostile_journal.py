@@ -69,6 +69,7 @@ def sent(sound, tmp_path, monkeypatch):
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_beyond(5, HOSTILE))
 def test_a_journal_from_a_stranger_is_read_or_refused(sent, kind):
     """Each command answers, or says what is wrong in words that can be printed; nothing runs."""

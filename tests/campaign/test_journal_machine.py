@@ -124,4 +124,4 @@ class JournalMachine(RuleBasedStateMachine):
 
 
 TestJournalMachine = JournalMachine.TestCase
-TestJournalMachine.settings = share(0.25)
+TestJournalMachine.settings = share(0.15)

@@ -314,6 +314,7 @@ async def test_a_decision_that_fails_runs_what_stands_for_as_long_as_it_fails(st
     assert all((row.control_set, row.setpoints) == (before.control_set, before.setpoints) for row in after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decider", slow_beyond(1, [Unanswered(silent=(1,)), Unanswered(broken=(1,))]))
 async def test_without_anything_decided_nothing_is_run_but_a_setting_that_was_told(stage, decider, golden):
     """What to run is asked once; no answer, and no batch begins."""

@@ -90,6 +90,7 @@ async def test_with_max_per_trial_it_ends_there_and_its_control_set_is_left(dear
     assert {row.control_set for row in rows if row.state is State.RECORDED} == {("a",)}
 
 
+@pytest.mark.slow
 async def test_a_trial_that_is_broken_off_is_made_safe_first_and_charged_by_its_meters(dear):
     """Safe, then charged to the last reading, nothing estimated; one dose, one alarm, no failure; the next goes on."""
     result = await dear.run(campaign(ceiling=1.0, max_trials=4))

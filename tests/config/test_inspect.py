@@ -51,6 +51,7 @@ def test_a_treatment_that_takes_no_time_may_be_said_to():
     assert made.rig.dosing["doser"].treat_s == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_a_rig_that_is_in_order():
     """Neither refusals nor warnings; two readings of one SCPI instrument may share its line, bits of a word too."""
     assert loaded_to_run(WHOLE).warnings == ()

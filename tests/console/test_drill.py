@@ -115,6 +115,7 @@ def test_what_is_skipped_leaves_what_was_known_and_what_is_not_safe_is_an_error(
     assert drill(load(GREENHOUSE), tmp_path, ["stop"], person, lambda _: None).faults["stop"].result == "held"
 
 
+@pytest.mark.slow
 def test_the_end_of_the_input_ends_it(tmp_path):
     """As Ctrl-C does: nothing is started."""
     done = CliRunner().invoke(app, ["drill", str(GREENHOUSE), "--to", str(tmp_path)], input="")

@@ -60,6 +60,7 @@ def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, m
     assert not Path("report.html").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     slow_beyond(

@@ -73,6 +73,7 @@ def test_a_unit_for_production_operates_and_learns_as_told(bench, real):
     assert "--operate" in bench.rigctl("service", real, "--full", *on(SERIAL), code=2).err
 
 
+@pytest.mark.slow
 def test_a_unit_is_derived_from_the_configuration(bench, real, golden):
     """Its times from the time to safe, its devices and hosts from the buses, its exit codes from the table."""
     found = settings(bench.rigctl("service", real, "--as", "rigctl", *on(SERIAL)).out)
@@ -231,6 +232,7 @@ def analyzed(*arguments):
     return subprocess.run([ANALYZE, *arguments], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("buses", slow_beyond(1, [SERIAL, OVER_NETWORK]), ids=["serial and network", "network"])
 def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, monkeypatch):
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""

@@ -81,6 +81,7 @@ def test_recommendation_and_status_have_the_measured_front(done):
     assert status["hypervolume"] == pytest.approx(1.9 * 0.95 + 1.2 * 2.5 + 0.7 * 1.5)
 
 
+@pytest.mark.slow
 def test_a_single_trial_is_given_with_its_values(two):
     """Further outcomes are among the values, on the command line and in JSON."""
     one = ("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.5", "--outcome", "1.2", "--values")

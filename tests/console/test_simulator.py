@@ -16,6 +16,7 @@ def children() -> list[psutil.Process]:
     return [p for p in psutil.Process().children(recursive=True) if "sim_rig" in " ".join(p.cmdline())]
 
 
+@pytest.mark.slow
 def test_buses_are_there_while_the_block_runs(tmp_path):
     """The configuration's buses get URLs that exist, and the process is gone afterwards, whatever goes wrong inside."""
     with suppress(ZeroDivisionError), simulator(DemoRig("greenhouse", 2400.0, 1), tmp_path) as buses:

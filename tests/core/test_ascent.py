@@ -150,6 +150,7 @@ def test_the_first_point_and_none():
     assert scrambled(4, 0, 0, rng).shape == (0, 4)
 
 
+@pytest.mark.slow
 def test_scipys_statistics_are_not_loaded_for_it():
     """They take longer to load than a decision takes."""
     code = (

@@ -78,6 +78,7 @@ def dense_starts(case, indices):
     return np.clip(np.concatenate([rng.random((4000, len(columns))), case.plain.x[:, columns], near]), 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "n", "lengthscale"), MARKED)
 def test_integrated_maxima_are_those_of_brute_force(d, n, lengthscale):
     """Best upper bound, lower bound and mean of every set, d = 3, 5, 12, to 1e-3 of the outcome's range."""
@@ -122,6 +123,7 @@ ROUGH = [
 """The papers' lengthscales; on these data a search by the closed-form limit of the spread took other hills."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "n", "lengthscale", "sets", "seed"),
     [*OF_SETS, *ROUGH],

@@ -119,6 +119,7 @@ def test_below_the_reference_less_is_not_more():
     assert gradient == pytest.approx(slopes(lambda p: target.smooth(p, sets[:1], 64.0)[0], points[:1], 1e-5), abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", slow_beyond(1, [(0.5, 0.5), (0.9, 0.1), (0.2, 0.8)]))
 def test_the_maximum_is_found_on_every_control_set(weights):
     """No point of a fine grid beats it by more than the stand-in may lose, also where the maximum is on the ridge."""

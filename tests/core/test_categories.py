@@ -94,6 +94,7 @@ def test_hyperparameters_go_through_json():
     assert [Hyperparameters.from_json(h.to_json()) for h in (plain, told)] == [plain, told]
 
 
+@pytest.mark.slow
 @given(st.permutations(range(4)))
 @settings(max_examples=8, deadline=None)
 def test_renaming_levels_changes_nothing(order):
@@ -169,6 +170,7 @@ def test_bounds_are_those_of_every_level():
     assert found[2].best_mean_at[1] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["likely-maximisers", *slow_beyond(0, KINDS), *nightly_beyond(0, OTHERS)])
 def test_every_policy_chooses_levels(name):
     """What is proposed is a level, in every trial; the campaign can be learned from."""

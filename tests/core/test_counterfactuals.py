@@ -42,6 +42,7 @@ def test_what_was_said_to_flip_decisions_flips_them(decisions, least):
     assert tally.wrong == []
 
 
+@pytest.mark.slow
 def test_costs_and_tolerance_flip_where_sets_cross(problem):
     """Where another good set becomes as cheap, and where one becomes good enough: brute force around it agrees."""
     situation = situation_of(replace(problem, known_costs=KNOWN))
@@ -61,6 +62,7 @@ def test_costs_and_tolerance_flip_where_sets_cross(problem):
     assert answers == ["a"] * 3 + ["b"] * 3
 
 
+@pytest.mark.slow
 def test_the_price_of_a_meter_turns_every_trial_it_was_in(problem):
     """A price is turned for all sets at once, by what each trial used of it; as much money is left as before."""
     situation = situation_of(problem, tolerance=0.2)

@@ -50,6 +50,7 @@ def regret(found):
     return BEST - response([found.choice.setpoints["a"], found.choice.setpoints["b"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_beyond(1, range(3)))
 def test_one_false_last_outcome_does_not_decide(problem, seed):
     """After 36 good trials one that reads better than the best there is changes neither values nor interval much."""
@@ -112,6 +113,7 @@ def test_a_trial_that_a_recommendation_rests_on_alone_is_named(problem):
     assert rest.choice.control_set == doubt.control_set
 
 
+@pytest.mark.slow
 def test_advice_does_not_rest_on_a_trial_alone_that_the_others_do_not_predict(problem):
     """It is not strange enough to be left out of the model, yet the recommendation is another."""
     rows = good_trials(2, n=20)

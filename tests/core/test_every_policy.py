@@ -89,7 +89,7 @@ def quick_first(policies):
 
 every_policy = pytest.mark.parametrize("case", quick_first(POLICIES), ids=lambda c: c.name)
 seeds = st.integers(0, 10_000)
-few = share(0.04)
+few = share(0.03)
 
 
 def problem_of(names=NAMES, sets=SETS, model=FIXED, **options) -> Problem:

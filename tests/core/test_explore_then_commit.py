@@ -136,6 +136,7 @@ def test_bounds_of_the_past_count_until_they_leave_no_set(problem, upper, seen, 
     assert (proposal.control_set, kept) == (2, Intersection(*after))
 
 
+@pytest.mark.slow
 def test_a_trial_that_costs_exactly_what_is_left_runs(problem):
     """Nineteen trials of 0.1 leave room for the twentieth in a budget of 2."""
     played = campaign(ExploreThenCommit(), replace(problem, budget=to_micros(2)), (0.1, 0.1, 0.1))

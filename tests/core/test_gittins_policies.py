@@ -176,6 +176,7 @@ def test_cost_per_sample_ends_the_campaign_where_a_budget_does_not(policy, golde
     assert ask(cheap, problem, history)[0].control_set in range(3)
 
 
+@pytest.mark.slow
 def test_a_campaign_that_pays_per_sample_ends_before_its_budget():
     """It learns until no trial is worth its cost, and stops with most of a generous budget unspent."""
     problem = make_problem(budget=1000.0)

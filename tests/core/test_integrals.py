@@ -31,6 +31,7 @@ def settings_of(case, count=3):
     return [rng.random((count, len(c.indices))) for c in case.space.control_sets]
 
 
+@pytest.mark.slow
 def test_every_moment_is_that_of_the_plain_formulas(case):
     """Mean, sd of the value, mean squared and mean sigma, covariance: each within sampling error of brute force."""
     z = np.random.default_rng(6).random((4, case.space.dimension))

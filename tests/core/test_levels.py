@@ -112,6 +112,7 @@ def every_setting(steps):
     return np.stack(np.meshgrid(*(np.arange(n + 1) / n for n in steps), indexing="ij"), axis=-1).reshape(-1, len(steps))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 9), min_size=1, max_size=3))
 def test_few_settings_are_all_looked_at(seed, steps):

@@ -178,6 +178,7 @@ def test_value_per_cost_explores_evenly_and_then_weighs():
     assert {p.control_set for p in proposals if p.phase == "value"} != {3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [LikelyMaximisers(), ValuePerCost(explore=0.0)], ids=lambda p: p.name)
 def test_no_setting_is_played_that_does_not_fit_the_budget(policy):
     """Where costs depend on the setting, a set that fits at one setting may not fit at another."""

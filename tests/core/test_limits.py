@@ -54,6 +54,7 @@ def advised(problem, history, **options):
     return recommend(problem, history, trial_rng(0, 99), options.pop("tolerance", 0.0), **options)
 
 
+@pytest.mark.slow
 def test_what_is_recommended_keeps_the_limit(problem):
     """The best of all, at a = 10, does not; the limit is met a little below where roughness is 3.2, a controlled."""
     free, kept = advised(problem, tried()).choice, advised(limited(problem), tried()).choice
@@ -67,6 +68,7 @@ def test_what_is_recommended_keeps_the_limit(problem):
     assert {o.control_set for o in found.alternatives if not o.within} == {("b",)}
 
 
+@pytest.mark.slow
 def test_a_lower_limit_and_two_limits_hold_too(problem):
     """A range, and a second outcome with a limit; whoever asks for more certainty is advised a smaller a."""
     both = FurtherOutcome("roughness", "um", at_least=1.8, at_most=2.2)
@@ -113,6 +115,7 @@ def test_maximisers_within_limits_are_those_of_a_fine_grid(problem):
         assert b.upper >= (mean + problem.model.beta * sd)[hoped >= 0].max(initial=-np.inf) - 0.02
 
 
+@pytest.mark.slow
 def test_where_nothing_keeps_the_limit_nothing_is_recommended(problem, golden):
     """The setting that is likeliest to keep it is named as such; else a way that does not keep it is no alternative."""
     hopeless = limited(problem, replace(ROUGH, at_most=0.5))

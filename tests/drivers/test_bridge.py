@@ -323,6 +323,7 @@ def test_whatever_an_instrument_answers_is_a_value_or_an_error_of_the_device(ans
             assert not isinstance(told, Reading) or math.isfinite(told.value) or not told.valid
 
 
+@pytest.mark.slow
 def test_nothing_of_others_is_imported_where_no_device_is_driven_by_it():
     """The drivers are listed, and their options read, without pyvisa or a library of instruments."""
     code = """

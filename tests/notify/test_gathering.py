@@ -111,6 +111,7 @@ def test_what_comes_and_goes_is_told_three_times_and_then_once_an_hour(golden):
     assert len(day.told) <= 12
 
 
+@pytest.mark.slow
 def test_there_are_never_many_messages():
     """A thousand different alarms in an hour: a few messages, and nothing is left out of the count."""
     day = Day()

@@ -141,6 +141,7 @@ async def test_only_what_has_changed_is_newer(state):
     await gatherer.close()
 
 
+@pytest.mark.slow
 async def test_the_model_is_looked_into_once_per_trial(state):
     """Not again for the same trials; again after another one; and it rests for as long as it took."""
     views = Counting()

@@ -79,6 +79,7 @@ def test_sections_are_those_of_the_page(shown):
     assert parts == sections(*shown)
 
 
+@pytest.mark.slow
 def test_forms_are_for_those_who_may_act(finished):
     """Without a token there is no form that acts; with one, each carries it, while a campaign runs to obey."""
     with told(finished, {"phase": "running", "paused": "paused by eve"}) as (paused, _):

@@ -75,6 +75,7 @@ def test_every_variable_has_a_lesson(found, html):
     assert [f"<li>{name}: " in rows for name in found.facts.labels.units] == [True] * 5
 
 
+@pytest.mark.slow
 def test_people_read_labels_and_programs_names(finished):
     """Where variables and outcomes have labels, their names stand only in what the rig itself has said of a sensor."""
     with told(finished) as (_, campaign):

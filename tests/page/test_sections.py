@@ -273,6 +273,7 @@ def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path, golden
     golden(html)
 
 
+@pytest.mark.slow
 def test_a_bench_by_hand_shows_what_is_suggested(tmp_path, monkeypatch):
     """Where a person does the trials, the last suggestion is explained, and no steps are shown as if a rig had run."""
     monkeypatch.chdir(tmp_path)

@@ -12,6 +12,7 @@ from tests.page.served import asking, copied, log_in, token_for
 # reading ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_page_is_one_document_without_a_login(state):
     """First view at most 150 kB with all its files; no forms that act, no cookie, nothing from elsewhere."""
     with asking(state) as client:
@@ -277,6 +278,7 @@ def test_without_a_campaign_the_audit_is_a_file_beside_the_journal(state):
     assert secret not in path.read_text()
 
 
+@pytest.mark.slow
 def test_each_panel_leads_to_what_explains_it(finished):
     """In the manual that rigctl brings along; what is not in it is not there."""
     with asking(finished) as client:

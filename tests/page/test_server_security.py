@@ -179,6 +179,7 @@ def test_guessing_is_slowed_logged_and_kept(state, campaign, capsys, golden):
         assert secret not in text
 
 
+@pytest.mark.slow
 def test_fault_85_the_right_token_gets_in_at_once_while_somebody_guesses(state):
     """From the address that everybody shares behind a proxy, at any moment of a day of guesses."""
     secret, statuses = token_for(state), []

@@ -64,6 +64,7 @@ def events(file):
             yield name, json.loads(text.removeprefix("data: "))
 
 
+@pytest.mark.slow
 def test_a_reader_is_sent_all_sections_and_then_what_changes(state):
     """First everything, then only what is another than before."""
     with served(state) as port, closing(request(port, "/events")) as line:
@@ -117,6 +118,7 @@ def test_too_many_readers_are_sent_away(state):
         lines.pop().close()
 
 
+@pytest.mark.slow
 def test_a_reader_that_does_not_read_is_dropped(state, monkeypatch):
     """What it is sent does not pile up; others go on."""
     monkeypatch.setattr(page_server, "SLOW_S", 0.2)

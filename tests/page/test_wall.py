@@ -67,6 +67,7 @@ def test_nobody_acts_on_a_wall(shown, golden):
     assert [shown.post(f"/{where}").status_code for where in ("act/safe", "login", "")] == [404, 404, 405]
 
 
+@pytest.mark.slow
 def test_each_card_leads_to_its_page(shown):
     """That of a directory here stands beside the wall, whole but for what acts; one without a journal says so."""
     links = re.findall(r'<h2><a href="([^"]*)"', shown.get("/").text)

@@ -140,6 +140,7 @@ async def test_a_driver_s_mistake_makes_a_reading_invalid_not_the_closing_of_a_t
     assert "KeyError" in readings["power"].detail
 
 
+@pytest.mark.slow
 async def test_the_counter_is_read_when_its_rate_changes(bench, meter, make_rig, monkeypatch):
     """At six o'clock by the clock's civil time, once; the reading is handed out with the next round, and only then."""
     six = instant("2026-06-10T06:00+02:00")

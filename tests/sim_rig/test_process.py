@@ -20,6 +20,7 @@ def command(directory, *more):
     return [sys.executable, "-m", "sim_rig", "greenhouse", "--dir", str(directory), "--speed", "2400", *more]
 
 
+@pytest.mark.slow
 def test_the_ready_file_says_where_everything_is(tmp_path):
     """Once everything listens one line and the ready file tell process, speed and every bus by its configured name."""
     ready = tmp_path / "ready.json"

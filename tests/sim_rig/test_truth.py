@@ -38,6 +38,7 @@ def test_the_value_of_a_setting_is_the_mean_over_nature():
     assert setting.outcome == pytest.approx(outcomes.mean(), abs=4 * outcomes.std() / np.sqrt(8000))
 
 
+@pytest.mark.slow
 def test_no_setting_beats_the_best(truth):
     """Settings drawn at random, and those around the best, are all worth less."""
     rng = np.random.default_rng(12)

@@ -101,6 +101,7 @@ def test_draws_of_different_settings_vary_together_as_the_posterior_says():
     np.testing.assert_allclose(np.cov(np.array(values).T) / scale, exact / scale, atol=0.12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_value_of_a_setting_is_the_integral_of_the_same_draw(kernel):
     """Averaging one drawn function over an uncontrolled variable gives what the set without it is said to be worth."""

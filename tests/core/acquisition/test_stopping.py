@@ -69,6 +69,7 @@ def test_it_ends_a_campaign_only_once_it_has_held_in_several_decisions_in_a_row(
         standing(problem, history, state)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", slow_beyond(1, [RandomSearch(), LikelyMaximisers(), ExpectedImprovementPerCost()]))
 def test_until_it_ends_the_campaign_every_policy_decides_as_without_it(policy):
     """The rule draws nothing; a policy that has no model is stopped, too, and the last decisions say so."""
@@ -115,6 +116,7 @@ def test_it_says_nothing_before_there_is_a_model():
     assert [key for key, _ in MoUcb().mistakes(problem)] == ["stop.worth"]
 
 
+@pytest.mark.slow
 def test_reference_trials_neither_hide_nor_reset_it():
     """A trial that repeats the reference is a decision like any other."""
     problem = Problem(make_space(), to_micros(30), floor=0.0, stop_worth=1e-3, reference=ReferenceTrials(4, 0, (0.5,)))

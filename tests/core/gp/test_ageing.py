@@ -118,6 +118,7 @@ def _campaign(change: FloatArray, seed: int, *, upto: int | None = None) -> list
     return fits
 
 
+@pytest.mark.slow
 def test_a_response_that_does_not_change_is_modelled_as_ever_to_the_bit() -> None:
     """Factor, weights and hyper-parameters are those of a fit that knows nothing of time."""
     fits = _campaign(np.zeros(45), 3)

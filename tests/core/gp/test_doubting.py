@@ -106,6 +106,7 @@ def test_units_of_the_outcome_change_nothing(factor, shift):
     assert fit_history(problem, history_of(x, factor * y + shift)).posterior.left_out == (FALSE,)
 
 
+@pytest.mark.slow
 def test_an_outcome_is_believed_as_soon_as_two_more_bear_it_out():
     """A sharp hill is learnt when it is played again twice: one repetition may be lucky, too."""
     x, y = trials(false=3.0)

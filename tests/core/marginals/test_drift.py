@@ -37,6 +37,7 @@ def test_a_change_is_noticed_in_time_and_put_where_it_was(kind):
         assert first.noticed >= first.begins + 5 - 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_beyond(1, ["two tanks", "uniform", "heavy tails", "coarse"]))
 def test_a_supply_that_varies_as_ever_raises_no_alarm(kind):
     """Whatever its distribution, ties included: at most one in fifteen campaigns of 1000 readings."""

@@ -56,6 +56,7 @@ def test_planted_lines_are_found(arranging):
     assert (kept.low[2], kept.high[2]) == (0, LEVELS)
 
 
+@pytest.mark.slow
 def test_a_person_can_follow_them(arranging):
     """Few lines of few conditions, the last of which always holds; where no reading tells something there is one."""
     noise = np.random.default_rng(2).uniform(size=(len(arranging.levels), 20))
@@ -319,6 +320,7 @@ def everything_said(rule):
     return [*worth(rule, {}, unit="cm2", currency="EUR"), *how_to_read(rule, {})]
 
 
+@pytest.mark.slow
 def test_a_rule_sets_what_trials_support():
     """On every day at least as well as any values that a trial had, and hardly where less is known than there."""
     problem = problem_of(sets=(("a",), ("b",), ("a", "b", "c")))
