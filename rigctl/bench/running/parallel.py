@@ -121,7 +121,7 @@ def _on_cluster(address: str, cells: Sequence[Cell]) -> Generator[Attempt]:
     from distributed import Client, as_completed  # noqa: PLC0415 - heavy, and an extra
 
     try:
-        connected = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+        connected = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(
             f"--dask: no scheduler answers at {address} ({error}); start one with `dask scheduler` and workers with "
@@ -130,7 +130,7 @@ def _on_cluster(address: str, cells: Sequence[Cell]) -> Generator[Attempt]:
     with connected as client:
         futures = client.map(attempt, cells, pure=False, retries=RETRIES)
         of = dict(zip((f.key for f in futures), cells, strict=True))
-        for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+        for future in as_completed(futures, loop=client.loop):
             # a table may be lost with its worker after the cell has finished: `result` then waits for it to be redone
             try:
                 made: Attempt = future.result()
