@@ -167,12 +167,7 @@ class Experiment(experiment_file.Saved):
                 raise UsageError(got(name, f"must be one of {', '.join(names)}", where="changeovers"))
         changed = tuple(sorted(names.index(name) for name in set(changeovers)))
         problem = Problem(
-            space,
-            to_micros(budget),
-            maximise=maximise,
-            model=options,
-            changeovers=changed,
-            further=tuple(further),
+            space, to_micros(budget), maximise=maximise, model=options, changeovers=changed, further=tuple(further)
         )
         wrong = mistakes_of(chosen, problem)
         if wrong:

@@ -87,11 +87,7 @@ async def run_campaign(
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, epoch(clock)))
     urls = [device.url for device in spec.rig.devices.values()]
-    with (
-        state_lock(state_dir) as lock,
-        bus_locks(urls),
-        JournalThread(lambda: make(state_dir, clock)) as journal,
-    ):
+    with state_lock(state_dir) as lock, bus_locks(urls), JournalThread(lambda: make(state_dir, clock)) as journal:
         status = StatusFold.of(spec.rig.name, spec.currency, clock.speedup)
 
         def tell(event: CampaignEvent) -> None:

@@ -29,11 +29,7 @@ class Starts:
     """Counts this process's start, and says whether it must wait for a person; mutable, used in the event loop only."""
 
     def __init__(
-        self,
-        spec: StartsSpec | None,
-        journal: JournalThread,
-        desk: Desk,
-        now_s: Callable[[], float] = time.monotonic,
+        self, spec: StartsSpec | None, journal: JournalThread, desk: Desk, now_s: Callable[[], float] = time.monotonic
     ) -> None:
         self._spec = spec
         self._journal = journal

@@ -112,12 +112,7 @@ def load(
 
 
 def load_text(
-    text: str,
-    path: Path,
-    overrides: Overrides | None = None,
-    registry: Registry | None = None,
-    *,
-    to_run: bool = False,
+    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
 ) -> LoadedConfig:
     """Check and convert a configuration; paths in it are from where it is.
 

@@ -300,13 +300,7 @@ def demo(
 
 
 def _played(
-    scenario: DemoRig,
-    changes: Overrides,
-    directory: Path,
-    console: Console,
-    signals: Signals | None,
-    *,
-    blind: bool,
+    scenario: DemoRig, changes: Overrides, directory: Path, console: Console, signals: Signals | None, *, blind: bool
 ) -> Demo:
     began = time.monotonic()
     with simulator(scenario, directory) as buses:

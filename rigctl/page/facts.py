@@ -316,12 +316,7 @@ IN_ORDER = ("budget", "finished", "trials", "stopped")
 
 
 def phase_now(
-    condition: CampaignCondition,
-    status: Status | None,
-    now: datetime,
-    *,
-    wired: bool,
-    alive: bool | None = None,
+    condition: CampaignCondition, status: Status | None, now: datetime, *, wired: bool, alive: bool | None = None
 ) -> Phase:
     start, noted, trip = condition.start, condition.phase, condition.trip
     if trip is not None:

@@ -235,11 +235,7 @@ def _hours(high: float) -> tuple[float, str]:
 
 
 def reading(
-    rows: Sequence[TrialRow],
-    name: str,
-    names: Names,
-    band: tuple[float, float] | None,
-    supplies: Sequence[Supply],
+    rows: Sequence[TrialRow], name: str, names: Names, band: tuple[float, float] | None, supplies: Sequence[Supply]
 ) -> Markup:
     """Return a variable's readings by trial, against its normal band, with the stretches it was controlled in."""
     xs, ys, held = readings(rows, name)

@@ -105,11 +105,7 @@ def with_flips(found: Study, loaded: LoadedConfig, known: StudyPast) -> Study:
 
 
 def recommended(
-    loaded: LoadedConfig,
-    history: History,
-    state: JsonState,
-    least: float | None = None,
-    now: Look | None = None,
+    loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None, now: Look | None = None
 ) -> Recommendation:
     """Recommend by any history, with the models that the policy remembers (if it does), also at what was read just now.
 

@@ -253,11 +253,7 @@ class Bus:
     """
 
     def __init__(
-        self,
-        line: Line,
-        news: News,
-        timing: BusTiming | None = None,
-        now: Callable[[], float] | None = None,
+        self, line: Line, news: News, timing: BusTiming | None = None, now: Callable[[], float] | None = None
     ) -> None:
         self.url = line.url
         self.repeated_reads = 0

@@ -135,12 +135,7 @@ def known_beforehand(truth: ProblemTruth, played: Played) -> float:
 
 
 def regrets(
-    truth: ProblemTruth,
-    value: FloatArray,
-    costs: FloatArray,
-    cheapest: float,
-    *,
-    known: float = -np.inf,
+    truth: ProblemTruth, value: FloatArray, costs: FloatArray, cheapest: float, *, known: float = -np.inf
 ) -> dict[str, FloatArray]:
     """Return simple regret (the least so far), and quality, cost and cost-varying regret (cumulated), by trial.
 
@@ -299,13 +294,7 @@ def run_cell(cell: Cell) -> list[Row]:
 
 
 def simulate(
-    bench: BenchProblem,
-    policy: Policy,
-    problem: Problem,
-    seed: int,
-    nature: Nature | None = None,
-    *,
-    told: bool = True,
+    bench: BenchProblem, policy: Policy, problem: Problem, seed: int, nature: Nature | None = None, *, told: bool = True
 ) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent.
 

@@ -158,8 +158,7 @@ class Past:
         if ask(self.connection, "SELECT 1 FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')"):
             return False
         rows = ask(
-            self.connection,
-            "SELECT safe FROM starts WHERE ended IS NULL OR safe IS NOT NULL ORDER BY id DESC LIMIT 1",
+            self.connection, "SELECT safe FROM starts WHERE ended IS NULL OR safe IS NOT NULL ORDER BY id DESC LIMIT 1"
         )
         return not rows or bool(rows[0]["safe"])
 

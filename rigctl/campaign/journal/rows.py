@@ -138,11 +138,7 @@ class TrialRecord(Decision):
     state: State
 
 
-@table(
-    "events",
-    beside=(_START,),
-    indexes=("CREATE INDEX events_trial ON events (trial)",),
-)
+@table("events", beside=(_START,), indexes=("CREATE INDEX events_trial ON events (trial)",))
 class EventRow:
     """One step of a trial."""
 

@@ -167,11 +167,7 @@ class Weighing:
 
 
 def supported(
-    posterior: Posterior,
-    space: Space,
-    history: History,
-    bounds: Sequence[SetBounds],
-    limits: Limits | None,
+    posterior: Posterior, space: Space, history: History, bounds: Sequence[SetBounds], limits: Limits | None
 ) -> tuple[Supported, ...]:
     """Find the best supported setting of every control set, in their order; with limits, one that keeps them.
 
