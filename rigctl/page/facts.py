@@ -138,7 +138,7 @@ def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> ShownLabels
     further = tuple(
         ShownOutcome(
             f["name"],
-            names[f["name"]],
+            names.get(f["name"], ""),
             bool(f.get("maximise", True)),
             limits=FurtherOutcome(f["name"], at_least=f.get("at_least"), at_most=f.get("at_most")).limits,
         )

@@ -73,17 +73,15 @@ class CampaignRow:
     @property
     def names(self) -> Names:
         """The variables and outcomes with their units, and the words of categories; labels are not kept."""
-        known = {key: json.loads(value) for key, value in self.identity.items()}
-        units: dict[str, str] = {}
-        words: dict[str, dict[float, str]] = {}
-        for key, name in known.items():
-            if key.startswith("variables.") and key.endswith(".name"):
-                at, levels = f"variables.{name}", known.get(f"variables.{name}.levels") or ()
-                units[name] = known.get(f"{at}.unit", "")
-                words[name] = {known[f"{at}.low"] + k * known[f"{at}.step"]: word for k, word in enumerate(levels)}
-        units[self.outcome] = known.get("outcome.unit", "")
-        units |= {f["name"]: known.get(f"further.{f['name']}.unit", "") for f in known.get("further_outcomes", ())}
-        return Names({name: shown_unit(unit) for name, unit in units.items()}, {}, words)
+        known = {tuple(key.split(".")): json.loads(value) for key, value in self.identity.items()}
+        units, words = {self.outcome: ""}, {}
+        for key, value in known.items():
+            if key[0] in ("variables", "further", "outcome") and key[-1] == "unit":
+                units[key[1] if len(key) > 2 else self.outcome] = shown_unit(value)
+            if key[0] == "variables" and key[-1] == "levels":
+                low, step = (known[*key[:-1], end] for end in ("low", "step"))
+                words[key[1]] = {low + k * step: word for k, word in enumerate(value)}
+        return Names(units, {}, words)
 
 
 @table("starts", "one per process that opened the campaign to run it", kw_only=True)
