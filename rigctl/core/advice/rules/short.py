@@ -31,8 +31,8 @@ FEWEST = 1 / 64
 """Share of the days that a line has at least."""
 GRID = 16
 """Parts of each reading by which boxes are sought, before their limits are moved level by level."""
-AT_ONCE = 8
-"""Places of a line whose boxes are sought in one go."""
+AT_ONCE = 32
+"""Formulas at places whose boxes are sought in one go."""
 SWEEPS = 2
 """In which every line is taken out and put in again where it is worth most."""
 
@@ -142,42 +142,38 @@ class Arranging:
         """Return the lines with the one more that gains most; None where none gains."""
         which, gain = self.routed(lines), self.worth - self.values(lines)[:, None]
         best, found, where = 0.0, None, (-1, 0)
-        promising = self._promising(which, gain, len(lines))
-        for begin in range(0, len(promising), AT_ONCE):
-            few = [(*one, np.flatnonzero(one[0] * (1 + 1e-9) > best)) for one in promising[begin : begin + AT_ONCE]]
-            few = [one for one in few if len(one[-1])]
-            boxes = self._boxed([(table[:, f], self._pairs[number][:2], f) for _, _, number, table, f in few])
-            for (_, place, number, *_), (total, line) in zip(few, boxes, strict=True):
+        tables = self._tables(which, gain, len(lines))
+        most = _most(tables)
+        order, every = np.argsort(-most, axis=None, kind="stable"), most.ravel()
+        for begin in range(0, len(order), AT_ONCE):
+            few = order[begin : begin + AT_ONCE]
+            few = few[every[few] * (1 + 1e-9) > best]
+            if not len(few):
+                break
+            for total, line, place, pair in self._boxed(tables, *np.unravel_index(few, most.shape)):
                 # where a line gains as much at two places it stands at the first
-                if (-total, place, number) >= (-best, *where):
-                    continue
+                if (-total, place, pair) >= (-best, *where):
+                    break
                 if line.holds(self.levels)[which >= place].sum() >= self._fewest:
-                    best, found, where = total, line, (place, number)
+                    best, found, where = total, line, (place, pair)
         if found is None:
             return None
         free, place = which >= where[0], where[0]
         return [*lines[:place], self._moved(np.where(free[:, None], gain, 0.0), free, found), *lines[place:]]
 
-    def _promising(
-        self, which: IntArray, gain: FloatArray, places: int
-    ) -> list[tuple[FloatArray, int, int, FloatArray]]:
-        """Return what a line may gain, by formula (n,), at every place by every pair of readings, the most first.
+    def _tables(self, which: IntArray, gain: FloatArray, places: int) -> FloatArray:
+        """Return what each cell gains of every formula at every place by every pair of readings.
 
-        With the number of the pair, and the gain of each cell (GRID^2, n). No box gains more of a formula than the
-        cells where it gains anything.
+        (places, pairs, n, GRID, GRID), the second reading's cells first.
         """
-        found, cells = [], GRID * GRID
-        for number, (_, _, cell) in enumerate(self._pairs):
-            own = which * cells + cell
-            order = np.argsort(own, kind="stable")
-            filled, begins = np.unique(own[order], return_index=True)
-            sums = np.zeros((places * cells, gain.shape[1]))
-            sums[filled] = np.add.reduceat(gain[order], begins, axis=0)
-            # a line takes the days of all that stand below it
-            tables = sums.reshape(places, cells, -1)[::-1].cumsum(axis=0)[::-1]
-            most = np.maximum(tables, 0.0).sum(axis=1)
-            found += [(most[place], place, number, tables[place]) for place in range(places)]
-        return sorted(found, key=lambda one: (-float(one[0].max()), one[1:3]))
+        count, pairs, cells = gain.shape[1], len(self._pairs), GRID * GRID
+        cell = np.array([own for _, _, own in self._pairs], dtype=np.int64).reshape(pairs, len(gain)).T
+        block = (which[:, None] * pairs + np.arange(pairs))[:, :, None] * count + np.arange(count)
+        index = block * cells + cell[:, :, None]
+        weights = np.broadcast_to(gain[:, None, :], index.shape)
+        sums = np.bincount(index.ravel(), weights.ravel(), places * pairs * count * cells)
+        # a line takes the days of all that stand below it
+        return sums.reshape(places, pairs, count, GRID, GRID)[::-1].cumsum(axis=0)[::-1]
 
     @cached_property
     def _edges(self) -> tuple[IntArray, ...]:
@@ -189,39 +185,36 @@ class Arranging:
         """Return pairs of readings, and in which cell of them each day is, (q,)."""
         coarse = self.levels * GRID // self.sizes
         pairs = combinations(self.telling, 2) if len(self.telling) > 1 else [(c, c) for c in self.telling]
-        return [(one, other, coarse[:, one] * GRID + coarse[:, other]) for one, other in pairs]
+        return [(one, other, coarse[:, other] * GRID + coarse[:, one]) for one, other in pairs]
 
-    def _boxed(self, given: Sequence[tuple[FloatArray, tuple[int, int], IntArray]]) -> Iterator[tuple[float, Leaf]]:
-        """Yield, for each that is given, the box of two readings on a grid that gains most: of all (Bentley 1984).
+    def _boxed(
+        self, tables: FloatArray, places: IntArray, pairs: IntArray, formulas: IntArray
+    ) -> Iterator[tuple[float, Leaf, int, int]]:
+        """Yield the box of two readings on a grid that gains most, for each asked for, (c,): of all (Bentley 1984).
 
-        Given is the gain of each cell, (GRID^2, f), the readings, and the formulas, (f,), of the pool.
+        The one that gains most comes first, with its place and pair.
         """
-        if not given:
-            return
-        table = np.concatenate([own for own, _, _ in given], axis=1).reshape(GRID, GRID, -1)
-        sums = np.zeros((GRID, GRID + 1, table.shape[-1]))
-        np.cumsum(table.swapaxes(0, 1), axis=1, out=sums[:, 1:])
+        sums = np.zeros((GRID, GRID + 1, len(places)))
+        np.cumsum(tables[places, pairs, formulas].transpose(1, 2, 0), axis=1, out=sums[:, 1:])
         first, last = self._edges
-        # (GRID, pairs of edges, formulas): what a step along the other reading adds between two edges of the first
-        steps = sums[:, last]
-        steps -= sums[:, first]
-        along, least, most = np.zeros(steps.shape[1:]), np.zeros(steps.shape[1:]), np.full(steps.shape[1:], -np.inf)
-        for step in steps:
-            along += step
+        # (pairs of edges, c): what is gained between two edges of the first reading, up to a step along the other
+        along = np.zeros((len(first), len(places)))
+        least, most = np.zeros_like(along), np.full_like(along, -np.inf)
+        for step in sums:
+            along += step[last] - step[first]
             np.maximum(most, along - least, out=most)
             np.minimum(least, along, out=least)
-        begin = 0
-        for _, (one, other), formulas in given:
-            own = most[:, begin : begin + len(formulas)]
-            rows, formula = np.unravel_index(int(own.argmax()), own.shape)
-            total = np.concatenate([[0.0], np.cumsum(steps[:, rows, begin + formula])])
+        top = most.argmax(axis=0)
+        gains = most[top, np.arange(len(places))]
+        for i in np.lexsort((formulas, pairs, places, -gains)).tolist():
+            edges, (one, other, _) = (int(first[top[i]]), int(last[top[i]])), self._pairs[pairs[i]]
+            total = np.concatenate([[0.0], np.cumsum(sums[:, edges[1], i] - sums[:, edges[0], i])])
             end = int((total - np.minimum.accumulate(total)).argmax())
             start = int(total[: end + 1].argmin())
             low, high = np.zeros_like(self.sizes), self.sizes.copy()
-            for column, edge, limit in ((other, start, end), (one, first[rows], last[rows])):
-                low[column], high[column] = (-(-int(e) * self.sizes[column] // GRID) for e in (edge, limit))
-            yield float(own[rows, formula]), Leaf(low, high, int(formulas[formula]))
-            begin += len(formulas)
+            for column, edge, limit in ((other, start, end), (one, *edges)):
+                low[column], high[column] = (-(-e * int(self.sizes[column]) // GRID) for e in (edge, limit))
+            yield float(gains[i]), Leaf(low, high, int(formulas[i])), int(places[i]), int(pairs[i])
 
     def _moved(self, gain: FloatArray, free: BoolArray, line: Leaf) -> Leaf:
         """Climb from a box to one of greater gain, (q, n), level by level."""
@@ -245,6 +238,17 @@ class Arranging:
         end, formula = np.unravel_index(int(rise.argmax()), rise.shape)
         low[column], high[column] = sums[: end + 1, formula].argmin(), end
         return float(rise[end, formula]), Leaf(low, high, int(formula))
+
+
+def _most(tables: FloatArray) -> FloatArray:
+    """Return what no box gains more than, (..., n): the best cells side by side in every row of (..., GRID, GRID)."""
+    along = np.zeros(tables.shape[:-1])
+    best = np.zeros_like(along)
+    for column in np.moveaxis(tables, -1, 0):
+        along += column
+        np.maximum(along, 0.0, out=along)
+        np.maximum(best, along, out=best)
+    return np.asarray(best.sum(axis=-1))
 
 
 def _wider(line: Leaf, sizes: IntArray) -> Iterator[Leaf]:
@@ -346,7 +350,8 @@ class Pool:
 
     def judged(self, formula: Formula, rows: IntArray) -> FloatArray:
         """Return what it is worth on these days, (b,)."""
-        at, s = self.points(formula, rows), formula.control_set
+        # what follows no reading is one setting on all days
+        at, s = self.points(formula, rows if formula.slopes.any() else rows[:1]), formula.control_set
         mean, sd = self.days.believed(s, at, rows)
         cost = self.seeking.prices.at(s, at[:, list(self.seeking.space.control_sets[s].indices)])
         paid = 0.0 if cost is None else self.weight * cost
