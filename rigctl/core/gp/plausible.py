@@ -54,7 +54,7 @@ def _drawn(density: LogPosterior, centre: FloatArray, root: FloatArray, rng: np.
 
     def beyond(u: FloatArray) -> float:
         """Return the log density at the centre + root u, less that of the Gaussian."""
-        return density.value_and_gradient(centre + root @ u)[0] + 0.5 * float(u @ u)
+        return density.value_and_gradient(centre + root @ u, alone=True)[0] + 0.5 * float(u @ u)
 
     u, drawn = np.zeros(len(centre)), []
     at = beyond(u)

@@ -37,8 +37,8 @@ class LogLikelihood:
     levels: tuple[int, ...] = ()
     """(d,), as of `ProductKernel`."""
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray] | None:
-        """Return the logarithm, and its gradient (d + 2,); None where the covariance is not positive definite."""
+    def value_and_gradient(self, theta: FloatArray, *, alone: bool = False) -> tuple[float, FloatArray] | None:
+        """Return the logarithm, and its gradient (d + 2,) (0 if `alone`); None where K is not positive definite."""
         from scipy.linalg.lapack import dpotrf, dpotri, dpotrs  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         parameters, n = np.exp(theta), len(self.y)
@@ -57,6 +57,8 @@ class LogLikelihood:
             return None
         alpha = dpotrs(L, self.y, lower=1)[0]
         value = -0.5 * (self.y @ alpha) - np.log(L.diagonal()).sum() - 0.5 * n * np.log(2 * np.pi)
+        if alone:
+            return float(value), np.zeros_like(theta)
         inverse = dpotri(L, lower=1, overwrite_c=1)[0].T
         own = np.square(alpha) - inverse.diagonal()
         W = alpha[one]
@@ -200,9 +202,9 @@ class LogPosterior:
         likelihood = LogLikelihood(x[rows], h.residual(y[rows]), h.kernel, own, h.levels)
         return cls(likelihood, log_prior(prior, x.shape[1]))
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the logarithm up to a constant, and its gradient; -inf where the covariance does not factorise."""
-        found = self.likelihood.value_and_gradient(theta)
+    def value_and_gradient(self, theta: FloatArray, *, alone: bool = False) -> tuple[float, FloatArray]:
+        """Return the logarithm up to a constant, -inf where K does not factorise, and its gradient (if not `alone`)."""
+        found = self.likelihood.value_and_gradient(theta, alone=alone)
         if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
             return -np.inf, np.zeros_like(theta)
         value, slope = self.prior.value_and_gradient(theta)
