@@ -244,7 +244,8 @@ def test_what_a_rule_says_is_what_comes_of_following_it(rho):
     for row, chosen in enumerate(sets.tolist()):
         columns = list(problem.space.control_sets[chosen].indices)
         best[row, columns] = at[row, columns]
-    assert rule.loss == pytest.approx(posterior.mean(best).mean() - value, abs=0.02)
+    # told by 128 days, it has a standard error of 0.012
+    assert rule.loss == pytest.approx(posterior.mean(best).mean() - value, abs=0.025)
     fixed = occurs.copy()
     for name, setpoint in rule.looking.best.setpoints.items():
         fixed[:, "abc".index(name)] = (setpoint - 2.0) / 10.0
@@ -425,9 +426,10 @@ def test_climbing_few_days_of_a_set_that_cannot_win_changes_no_choice(monkeypatc
     history = history_of(problem)
     planner = planner_of(problem, history, fit_history(problem, history).posterior, trial_rng(0, 1), tolerance)
     readings = Readings.drawn(problem.space, planner.trusted, 256)
-    _, some = planner.full(readings)
+    days = planner.days(readings)
+    some = planner.full(days)
     monkeypatch.setattr(full, "PROBES", 256)
-    _, every = planner.full(readings)
+    every = planner.full(days)
     assert (some.best.points != every.best.points).any()
     assert np.array_equal(some.chosen, every.chosen)
     assert np.allclose(some.points, every.points, rtol=0.0, atol=1e-12)

@@ -36,6 +36,10 @@ class FoundRule:
     """Those it was sought on."""
     others: Readings
     """Those it is stated on."""
+    days: Days
+    """What is believed on those."""
+    full: Full
+    """The full rule on those."""
     leaves: tuple[Leaf, ...]
     formulas: tuple[Formula, ...]
 
@@ -95,7 +99,7 @@ class Planner:
 
         Of a point only the columns of its control set count.
         """
-        full = self.full(Readings.given(self.problem.space, self.trusted, read))[1]
+        full = self.full(self.days(Readings.given(self.problem.space, self.trusted, read)))
         return full.chosen, full.points
 
     def on(self, read: Sequence[float | None]) -> Supported | None:
@@ -109,22 +113,25 @@ class Planner:
         if not telling(space, trusted):
             return None
         row = [v.marginal.mean if x is None else x for v, x in zip(space.variables, read, strict=True)]
-        full = self.full(Readings.given(space, trusted, np.array([row])))[1]
+        full = self.full(self.days(Readings.given(space, trusted, np.array([row]))))
         index = int(full.chosen[0])
         mean, sd = float(full.mean[0]), float(full.best.sd[0, index])
         at = space.setting(index, full.points[0]), h.y_shift + h.y_scale * mean, h.y_scale * sd
         return Supported(index, *at, played=bool(self.history.trials_of(index)), tried=False)
 
-    def full(self, readings: Readings) -> tuple[Days, Full]:
-        """Return what is believed on these days, and the full rule on them."""
-        days = Days.of(self.posterior, self.problem.space, readings)
-        return days, self.seeking.full(days, self.ways, climbing=bool(self.telling))
+    def days(self, readings: Readings) -> Days:
+        return Days.of(self.posterior, self.problem.space, readings)
+
+    def full(self, days: Days) -> Full:
+        return self.seeking.full(days, self.ways, climbing=bool(self.telling))
 
     def short(self, fixed: int, setting: tuple[float, ...]) -> FoundRule:
         """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
         both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
-        readings, others = both.part(slice(0, self.count)), both.part(slice(self.count, None))
-        days, full = self.full(readings)
+        every = self.days(both)
+        full = self.full(every)  # of both: a climb costs by the step more than by the day
+        parts = (slice(0, self.count), slice(self.count, None))
+        (readings, days, own), later = ((both.part(p), every.part(p), full.part(p)) for p in parts)
         alone = constant(fixed, np.array(setting), self.problem.space.dimension)
-        leaves, formulas = short_rule(days, readings.days, self.seeking, full, fixed=alone, telling=self.telling)
-        return FoundRule(readings, others, leaves, formulas)
+        leaves, formulas = short_rule(days, readings.days, self.seeking, own, fixed=alone, telling=self.telling)
+        return FoundRule(readings, *later, leaves, formulas)
