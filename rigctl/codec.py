@@ -70,7 +70,7 @@ def from_json(kind: type[T], text: str) -> T:
 
 
 def parsed(text: str) -> Any:
-    """Return what JSON says; raises ValueError: it is none, or nested deeper than anybody means."""
+    """Return the value of a JSON text; raises ValueError if it is none, or nested deeper than anybody means."""
     try:
         return json.loads(text)
     except RecursionError:

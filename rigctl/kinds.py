@@ -40,7 +40,7 @@ class Kind:
         return f'{self.what} such as "{self.example}"'
 
     def of(self, text: str, units: Any) -> float:
-        """Return a quantity in this kind's unit; raises ValueError: it is none, or too little."""
+        """Return a quantity in this kind's unit; raises ValueError if the text is none, or 0 where it must not be."""
         amount: float = units.quantity(text, self)
         require(not self.positive or amount != 0, text, "must be more than nothing")
         return amount

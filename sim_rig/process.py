@@ -70,7 +70,7 @@ class ControlDesk:
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
-        """Do what is asked, and return the answer; raises ControlError: not understood; nothing was changed."""
+        """Do what is asked, and return the answer; raises ControlError, before any change, if it is not understood."""
         self._rig.sync()
         if "go_to" in request:
             self._rig.timer.go_to(float(request["go_to"]))
@@ -300,7 +300,7 @@ class RigProcess:
         return urls
 
     async def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or the parent's end; raises ListenError: a port or link cannot be had."""
+        """Serve until SIGTERM, SIGINT or the parent's end; raises ListenError if a port or a link cannot be had."""
         self._directory.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError):  # such a system ends it at once
@@ -389,7 +389,7 @@ def _alive(pid: int) -> bool:
 
 
 async def serve(assembly: Assembly, place: Place) -> None:
-    """Run a rig until it is told to stop; raises ListenError: a port, link or the directory cannot be had."""
+    """Run a rig until it is told to stop; raises ListenError if a port, a link or the directory cannot be had."""
     try:
         await RigProcess(assembly, place).run()
     except OSError as error:

@@ -20,7 +20,7 @@ from rigctl.plugins import did_you_mean
 
 
 def must_be_one_of(name: object, allowed: Iterable[str], what: str) -> None:
-    """Refuse a name that is not allowed; raises UsageError: it is not; names the nearest that is, and all others."""
+    """Refuse a name that is not allowed; the UsageError names the nearest that is, and all others."""
     known = list(allowed)
     if name in known:
         return

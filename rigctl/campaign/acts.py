@@ -307,7 +307,7 @@ def awaits(reader: Reader, row: TrialRow, outcomes: Iterable[str]) -> None:
 
 
 def _awaited_names(reader: Reader, row: TrialRow) -> tuple[str, ...]:
-    """Return the outcomes that a trial awaits; raises UsageError: it awaits none."""
+    """Return the outcomes that a trial awaits; raises UsageError if it awaits none."""
     number = row.trial
     if row.state is State.AWAITING:
         first, *further = names_of(reader.campaign())[1]

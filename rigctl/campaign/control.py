@@ -52,7 +52,7 @@ class Request:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def number(self, name: str) -> int:
-        """Return a whole number among the arguments; raises UsageError: there is none of this name."""
+        """Return an argument that is a whole number; raises UsageError if there is none of this name."""
         value = self.arguments.get(name)
         if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST:
             raise UsageError(got(value, "must be a whole number", where=name))

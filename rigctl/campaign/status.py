@@ -191,7 +191,7 @@ class Status:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Status:
-        """Read what `to_json` has made; what it does not know is passed over; raises RigctlError: it is no status."""
+        """Read what `to_json` has made, and pass over keys that are unknown; raises RigctlError if it is no status."""
         known = {each.name for each in fields(cls)}
         try:
             return typed(cls, {name: value for name, value in answer.items() if name in known})

@@ -124,7 +124,7 @@ UNDER_WAY = (State.LOOKING, State.PROPOSED, State.ARMED, State.RUNNING, State.ME
 
 
 def advance(state: State | None, event: Event) -> State:
-    """Return the state after `event`; raises IllegalTransition: the table has no such step."""
+    """Return the state after `event`; raises IllegalTransition if the table has no such step."""
     steps = TRANSITIONS.get(state, {})
     if event not in steps:
         allowed = ", ".join(steps) or "nothing, it is over"

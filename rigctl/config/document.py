@@ -271,7 +271,7 @@ MOST_BYTES: Final = 1_000_000
 
 
 def read(path: Path) -> str:
-    """Return the text of a configuration file; raises ConfigError: there is none, or it is no text."""
+    """Return the text of a configuration file; raises ConfigError if it cannot be read, or is no text."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)

@@ -79,7 +79,7 @@ class _Field:
         return METAVARS[self.said.quantity] if self.said is not None else self.name.upper()
 
     def read(self, text: Any) -> Any:
-        """Return the field's value, as it was said; raises UsageError: it is none."""
+        """Return the field's value of what was said; raises UsageError if that is none of its type."""
         if not isinstance(text, str):
             return text
         if self.said is not None:

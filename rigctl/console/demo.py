@@ -91,7 +91,7 @@ class Stepper:
     directory: Path
 
     async def __call__(self, time_s: float) -> None:
-        """Let its time pass up to this one, rig seconds; raises RigctlError: it does not answer, or refuses."""
+        """Let the rig's time pass up to this one, rig seconds; raises RigctlError if it does not answer, or refuses."""
         try:
             async with asyncio.timeout(ANSWER_S):
                 answer = await self._ask({"go_to": time_s})

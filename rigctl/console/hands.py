@@ -92,7 +92,7 @@ def _asked(pump: str) -> float:
 
 
 def quantity(where: str, text: str, kind: str) -> float:
-    """Return a quantity of one of the `KINDS` in the unit used inside; raises UsageError: it is none of this kind."""
+    """Return a quantity of one of the `KINDS` in the unit used inside; raises UsageError if the text is none."""
     try:
         return Units(None).quantity(text, KINDS[kind])
     except ValueError as error:

@@ -206,7 +206,7 @@ def loss_lines(loss: Loss, directory: Path) -> Sequence[str]:
 
 
 def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
-    """Write all records of one kind to a file or standard output; raises UsageError: the file cannot be written."""
+    """Write all records of one kind to a file or standard output; raises UsageError if it cannot be written."""
     if out is None:
         write(campaign, what, form, sys.stdout)
         return
@@ -231,7 +231,7 @@ def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:
 
 
 def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
-    """Yield all records of one kind, by column; raises UsageError: there is no such kind."""
+    """Yield all records of one kind, by column; raises UsageError if there is no such kind."""
     if what not in list(Records):
         raise UsageError(got(what, f"must be one of {', '.join(Records)}", where="records"))
     reader, loaded = campaign.reader, campaign.loaded

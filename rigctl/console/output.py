@@ -173,7 +173,7 @@ def asked(question: str, read: Callable[[str], T], ended: str, *, err: bool = Tr
 
 
 def yes(text: str) -> bool:
-    """Return whether the answer is yes; raises ValueError: it is neither yes nor no."""
+    """Return whether an answer is yes; raises ValueError if it is neither yes nor no."""
     word = text.lower()
     if word not in ("y", "yes", "n", "no"):
         raise ValueError(got(text, "must be yes or no"))

@@ -176,7 +176,7 @@ class ChildProcess:
         threading.Thread(target=_listen, args=[out, hear], name="notifier says", daemon=True).start()
 
     def write(self, data: bytes, within_s: float) -> None:
-        """Hand it this; raises OSError: it has ended, or takes nothing in for so long."""
+        """Hand the process bytes; raises OSError if it has ended, or takes nothing in for so many wall seconds."""
         if self._in is None:
             raise BrokenPipeError("closed")
         end_s, left = time.monotonic() + within_s, memoryview(data)

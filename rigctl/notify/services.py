@@ -65,7 +65,7 @@ class Parsed:
 
 
 def parsed(urls: Sequence[str]) -> Parsed:
-    """Return the services that these URLs are of; raises UsageError: the library is not installed."""
+    """Return the services that these URLs are of; raises UsageError if the library is not installed."""
     need("apprise", "notify")
     hidden = _parts(urls)
     services, refused = [], []
@@ -84,7 +84,7 @@ def parsed(urls: Sequence[str]) -> Parsed:
 
 
 def ping(url: str) -> None:
-    """Ask for a URL, as a sign of life; raises NotSent: it did not answer well."""
+    """Ask for a URL, as a sign of life; raises NotSent if no answer comes, or one that tells of an error."""
     if not url.startswith(("https://", "http://")):
         raise NotSent("alive: the URL must begin with https:// or http://")
     import urllib.error  # noqa: PLC0415 - slow to load, and of use only where something is sent

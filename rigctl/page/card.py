@@ -53,6 +53,6 @@ class Card:
 
     @classmethod
     def read(cls, text: str) -> Card:
-        """Return what another page tells of itself; raises ValueError, TypeError or KeyError: it is no card."""
+        """Return what another page tells of itself; raises ValueError, TypeError or KeyError if it is no card."""
         told = parsed(text)
         return cls(**{name: kind(told[name]) for name, kind in get_type_hints(cls).items()})

@@ -179,7 +179,7 @@ class Gatherer:
             return self.gather(reader, loaded, status, now, before=before, log_of=log_of, alive=alive)
 
     async def page_of(self, trial: int, *, acting: bool) -> str:
-        """Return the page with the log of one trial; raises RigctlError: it cannot be read."""
+        """Return the page with the log of one trial; raises RigctlError if the journal cannot be read."""
 
         def made() -> str:
             shown, status = self.shown, None if self._seen is None else self._seen[1]

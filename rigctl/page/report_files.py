@@ -117,7 +117,7 @@ def standalone_style() -> str:
 
 
 def browser() -> Path:
-    """Return a browser that can print; raises RigctlError: none is there."""
+    """Return a browser that can print; raises RigctlError if there is none."""
     for name in BROWSERS:
         found = shutil.which(name)
         if found is not None:
@@ -129,7 +129,7 @@ def browser() -> Path:
 
 
 def write_pdf(html: Path, pdf: Path) -> None:
-    """Have a browser print a document; raises RigctlError: no browser is there, or it does not print."""
+    """Have a browser print a document; raises RigctlError if there is no browser, or it does not print."""
     program = browser()
     with tempfile.TemporaryDirectory(prefix="rigctl-print-") as profile:
         made = Path(profile) / "report.pdf"

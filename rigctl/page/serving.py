@@ -87,7 +87,7 @@ def check_place(place: ServedAt, *, acts: bool = True) -> str:
 
 
 def listening(place: ServedAt) -> socket.socket:
-    """Return a socket that listens there; raises UsageError: that cannot be."""
+    """Return a socket that listens there; raises UsageError if the host is unknown, or the port cannot be had."""
     try:
         family, kind, number, _, address = socket.getaddrinfo(
             place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -213,7 +213,7 @@ def _end_with_input(server: uvicorn.Server) -> None:
 
 
 def names(given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of `--allow-host`; raises UsageError: one is no name."""
+    """Return the names that `--allow-host` was given; raises UsageError if one is no host's name."""
     for name in given or ():
         if not name or any(c in name for c in "/:@* ") or not name.isascii():
             raise UsageError(got(name, "must be a name without port, such as rig.example", where="--allow-host"))

@@ -128,7 +128,7 @@ def recommended(
 
 
 def changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()) -> Counterfactuals:
-    """Find what would change the recommendation, by deciding again; raises PolicyError: nothing can be recommended."""
+    """Find what would change the recommendation, by deciding again; raises PolicyError if there is none."""
     return changes_of_recommendation(_situation(loaded, history, state), prices=priced)
 
 

@@ -234,7 +234,7 @@ def from_options(
     seeds: int = SEEDS,
     hyperparameters: str = "learned",
 ) -> Grid:
-    """Return a grid of one block, from the command line; raises UsageError: something in it does not hold."""
+    """Return a grid of one block, from the command line; raises UsageError if something in it does not hold."""
     model = None if hyperparameters == "learned" else {"hyperparameters": hyperparameters}
     given = {"problem": problems, "policy": policies, "budget": budget, "seeds": seeds}
     said = {"costs": costs, "variance": variances, "model": model}

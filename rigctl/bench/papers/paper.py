@@ -245,7 +245,7 @@ class Paper:
 
 
 def paper_of(name: str) -> Paper:
-    """Read a paper's file; raises UsageError: there is no such paper."""
+    """Read a paper's file; raises UsageError if there is no such paper."""
     import yaml  # noqa: PLC0415 - only where a file is read
 
     must_be_one_of(name, PAPERS, "paper")

@@ -255,7 +255,7 @@ class SimulatedDays:
         return sum(parts[i] for i, at in to.items() if there.get(i) != at) if parts else 0.0
 
     def look(self) -> Look:
-        """Read the variables of the next trial; raises ValueError: nothing is read here."""
+        """Read the variables of the next trial; raises ValueError if the cell is one in which nothing is read."""
         if self.nature is None:
             raise ValueError("look: got a cell without rho, need one to read anything")
         d = self.bench.space.dimension

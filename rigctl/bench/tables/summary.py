@@ -133,7 +133,7 @@ class PolicySummary:
 
 
 def summarise(frame: pd.DataFrame) -> tuple[PolicySummary, ...]:
-    """Return one row per scenario and policy, sorted; raises UsageError: the table is not one of this bench."""
+    """Return one row per scenario and policy, sorted; raises UsageError if the table is not one of this bench."""
     trials = trials_of(frame)
     stats = {(name, share): _stats(at_share(trials, name, share)) for name in MEASURES for share in SHARES}
     decision_s = _stats(trials["decision_s"].groupby(level=RUN).mean())

@@ -54,11 +54,11 @@ class DoseBook(Book):
             return self._add(actuator, volume_ml, total_before_ml, state="INTENT")
 
     def sent(self, dose: int) -> None:
-        """Note that the command has left; raises JournalError: the dose is not an open intent."""
+        """Note that the command of a dose has left; raises JournalError if the dose is not an open intent."""
         self._change(dose, "state = 'SENT' WHERE id = ? AND state = 'INTENT'")
 
     def settle(self, dose: int, state: Literal["DONE", "UNKNOWN"], volume_ml: float, note: str) -> None:
-        """Close a dose: this volume is booked; raises JournalError: the dose is settled already, or does not exist."""
+        """Close a dose and book this volume; raises JournalError if it is settled already, or does not exist."""
         ended = "state = ?, dispensed_ml = ?, note = ?, settled_s = ? WHERE id = ? AND state IN ('INTENT', 'SENT')"
         self._change(dose, ended, state, volume_ml, note, self._time.now_s())
 

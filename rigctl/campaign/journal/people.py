@@ -211,7 +211,7 @@ class AlarmBook(Book):
         return known if known.read == last else replace(known.taken(self.events(known.read)), read=last)
 
     def key(self, alarm: int) -> AlarmKey:
-        """Return kind and source of what was raised under this number; raises UsageError: there is no such alarm."""
+        """Return kind and source of the alarm with this number; raises UsageError if there is none."""
         for found in self._ask("SELECT kind, source FROM alarms WHERE id = ?", alarm):
             return found["kind"], found["source"]
         raise UsageError(f"alarm {alarm}: not in this journal; `rigctl alarm list --all` lists them")

@@ -222,7 +222,7 @@ class Reader(Book):
         return Path(file).parent if file else None
 
     def campaign(self) -> CampaignRow:
-        """Return what the journal is about; raises UsageError: no campaign has been started in it."""
+        """Return what the journal is about; raises UsageError if no campaign has been started in it."""
         rows = self._fetch(
             CampaignRow,
             "SELECT *, "
@@ -243,7 +243,7 @@ class Reader(Book):
         return self._trials("TRUE", corrections=corrections)
 
     def trial(self, number: int) -> TrialRow:
-        """Return one trial; raises UsageError: there is none with that number."""
+        """Return one trial; raises UsageError if there is none with that number."""
         for row in self._trials("trial = ?", number):
             return row
         raise UsageError(f"trial {number}: not in this journal")

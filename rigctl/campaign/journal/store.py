@@ -82,7 +82,7 @@ class Book:
         return self._connection.execute(sql, tuple(cells.values())).lastrowid or 0
 
     def _step(self, trial: int, expected: State, event: Event, detail: str = "") -> None:
-        """Move a trial on; raises JournalError: it is not where the caller believes it is."""
+        """Move a trial on; raises JournalError if it is not in the state that the caller expects."""
         state = advance(expected, event)
         changed = self._connection.execute(
             "UPDATE trials SET state = ? WHERE trial = ? AND state = ?", (state, trial, expected)

@@ -66,7 +66,7 @@ class TrialBook(Book):
     """The statements that a trial's transactions are made of."""
 
     def _add_trial(self, decision: Decision, event: Event, detail: str = "") -> None:
-        """Insert a trial and its first step; raises JournalError: its number is not the next one."""
+        """Insert a trial and its first step; raises JournalError if its number is not the next one."""
         last, state = self._number("SELECT max(trial) FROM trials"), advance(None, event)
         if decision.trial != last + 1:
             raise JournalError(f"trial {decision.trial}: the next is {last + 1}; was it decided on an old history?")
@@ -221,7 +221,7 @@ class Journal(TrialBook):
             self.idle.add(undecided.trial, idle)
 
     def keep_look(self, trial: int, found: Mapping[str, Measurement]) -> None:
-        """Commit what the variables read, all of them at once; raises JournalError: the trial is not looking."""
+        """Commit what the variables read, all of them at once; raises JournalError if the trial is not looking."""
         with transaction(self._connection):
             if not self._ask("SELECT 1 FROM trials WHERE trial = ? AND state = ?", trial, State.LOOKING):
                 raise JournalError(f"trial {trial}: is not looking, so nothing can be kept of it")

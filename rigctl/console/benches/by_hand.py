@@ -219,7 +219,7 @@ def manual_trial(
 
 
 def by_name(option: str, given: str) -> Mapping[str, str]:
-    """Return `a=1.2,b=3` by name; raises UsageError: it is nothing of the kind, or a name stands twice."""
+    """Return the texts of `a=1.2,b=3` by name; raises UsageError if it has another form, or a name stands twice."""
     found: dict[str, str] = {}
     last = ""
     for part in filter(None, (p.strip() for p in given.split(","))):

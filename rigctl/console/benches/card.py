@@ -56,7 +56,7 @@ class TrialCard:
         yield from ("", "Why:", *filter(None, (*self.why, self.following)))
 
     def write(self, path: Path) -> None:
-        """Write it as HTML, one A4 page with room to write; raises UsageError: it cannot be written there."""
+        """Write the card as HTML, one A4 page with room to write; raises UsageError if it cannot be written there."""
         try:
             with whole(path) as new:
                 new.write_text(filled("card.html", card=self), encoding="utf-8")

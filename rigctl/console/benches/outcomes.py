@@ -120,7 +120,7 @@ class Asked:
 
 
 def asked_of(which: Sequence[str], source: Path | None, values: str, flags: TableFlags, *, lost: bool) -> Asked:
-    """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it; raises UsageError: it is nothing of the kind."""
+    """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it; raises UsageError if they have another form."""
     words = list(which)
     config = Path(words.pop(0)) if words and not words[0].isdecimal() else None
     got = " ".join(which) or "nothing"

@@ -209,7 +209,7 @@ def _made_from(unit: str) -> tuple[Mapping[str, Any], str] | None:
 
 
 def install(path: Path, text: str, *, force: bool) -> None:
-    """Put a unit there, whole or not at all; raises UsageError: another is there, or it cannot be written."""
+    """Put a unit there, whole or not at all; raises UsageError if it cannot be written, or another is there."""
     stands = "" if force else _why_not(path, text)
     if stands:
         raise UsageError(f"{path}: {stands}; look at it, then overwrite it with --force")

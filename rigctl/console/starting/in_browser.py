@@ -130,7 +130,7 @@ class Visit:
 
 
 def ask_in_browser(wanted: Wanted, say: Callable[[str], object]) -> Written:
-    """Serve the form to this computer until the file is written; raises UsageError: it was ended before."""
+    """Serve the form to this computer until the file is written; raises UsageError if it is ended before."""
     place, token = serving.ServedAt(Path(), port=0), secrets.token_urlsafe()
     visit, listener = Visit(wanted), serving.listening(place)
     server = serving.limited(application(visit, token), readers=1)

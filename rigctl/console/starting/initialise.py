@@ -41,7 +41,7 @@ class ProbePlace:
 
 
 def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
-    """Read `[NAME=]PORT|HOST|URL`; raises UsageError: one is nothing of the kind, or two lead to the same port."""
+    """Read each `[NAME=]PORT|HOST|URL`; raises UsageError if one has another form, or two lead to the same port."""
     places: list[ProbePlace] = []
     taken: dict[str, str] = {}
     for text in given:
@@ -59,7 +59,7 @@ def places_of(given: Sequence[str]) -> tuple[ProbePlace, ...]:
 
 
 def units_of(text: str) -> tuple[int, ...]:
-    """Read `1-8`, `3` or `1-4,17`; raises UsageError: it is nothing of the kind."""
+    """Read addresses such as `1-8`, `3` or `1-4,17`; raises UsageError if the text has another form."""
     units: set[int] = set()
     for part in text.split(","):
         found = re.fullmatch(r"\s*(\d{1,3})\s*(?:-\s*(\d{1,3})\s*)?", part)
@@ -150,7 +150,7 @@ class Terminal:
     def ask(
         self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
     ) -> T:
-        """Ask until the answer holds; raises UsageError: nobody answers any more (Ctrl-C, the end of the input)."""
+        """Ask until the answer holds; raises UsageError if nobody answers any more (Ctrl-C, the end of the input)."""
         shown = question_line(question, default, example, empty)
         return output.asked(shown, lambda text: reader(text or default or ""), ENDED, err=self.stderr)
 
@@ -215,7 +215,7 @@ class Wanted:
 
 
 def wanted_of(file: Path, said: InitFlags, probes: Sequence[str], units: str, *, force: bool) -> Wanted:
-    """Check the flags before anything is opened; raises UsageError: the file is there already, or flags are wrong."""
+    """Check the flags before anything is opened; raises UsageError if they are wrong, or the file is there already."""
     _may_write(file, force)
     _flags(said, file, (), places=False)
     return Wanted(file, said, tuple(probes), units_of(units), force)

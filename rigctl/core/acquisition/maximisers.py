@@ -128,7 +128,7 @@ def typical_cost(problem: Problem, field: CostField) -> float:
 
 
 def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
-    """Return the highest score of those that fit; the first of equals; raises BudgetSpent: none does."""
+    """Return the highest score of those that fit the budget, the first of equals; raises BudgetSpent if none does."""
     fitting = [f for f in found if f.fits]
     if not fitting or view.history.spent >= view.problem.budget:
         raise view.nothing_fits(min(f.most for f in found))

@@ -80,7 +80,7 @@ class Learned:
         return self.prior.quantile(p)
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002  # the protocol's signature
-        """Refuse: nothing is decided by a marginal that is not concrete; raises PolicyError: always."""
+        """Raise PolicyError, always: nothing is decided by a marginal that is not concrete."""
         raise PolicyError("a learned marginal is concrete in a decision only; ask policies by `next_proposal`")
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002, N802

@@ -74,7 +74,7 @@ class Variable:
         return {self.setpoint(k / self.steps): word for k, word in enumerate(self.levels)}
 
     def number(self, value: object) -> float:
-        """Return a value as a number: of a category that of a level's word; raises ValueError: it is neither."""
+        """Return a value as a number, of a category that of the level's word; raises ValueError for what is neither."""
         if not self.levels:
             return float(value)  # type: ignore[arg-type]
         require(value in self.levels, value, f"must be one of {', '.join(self.levels)}", where=self.name)
@@ -293,7 +293,7 @@ class Space:
         return {v.name: v.worded(values[v.name]) for v in self.variables if v.name in values}
 
     def index_of(self, members: Sequence[str]) -> int:
-        """Return which control set has exactly these members; raises ValueError: none has."""
+        """Return the index of the control set that has exactly these members; raises ValueError if none has."""
         wanted = frozenset(members)
         for i, c in enumerate(self.control_sets):
             if frozenset(c.names) == wanted:

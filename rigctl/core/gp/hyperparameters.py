@@ -79,7 +79,7 @@ def covariance(
 
 
 def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
-    """Return the terms of what `asdict` made of them; raises ValueError: keys are missing or unknown."""
+    """Return the terms of which `asdict` has made these; raises ValueError if keys are missing or unknown."""
     known = {f.name for f in fields(Term)}
     for term in stored:
         require(set(term) == known, sorted(term), f"must be the keys {', '.join(sorted(known))}", where="ageing")

@@ -229,7 +229,7 @@ def at_any_reading(problem: Problem) -> Problem:
 
 
 def asked_for(memory: Memory, problem: Problem) -> ProductionChoice:
-    """Return what is to be run at what was read; raises NotWorthIt: nothing of it can be played now."""
+    """Return what the remembered rule runs at what was read; raises NotWorthIt if nothing of it can be played now."""
     read = readings(problem)
     line = line_for(memory.lines, read)
     if line is None:
