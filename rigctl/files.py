@@ -13,9 +13,9 @@ from rigctl.errors import RigctlError
 
 
 def own(path: Path, others: int = 0o022) -> str:
-    """Return what stands in a file, no link, that nobody but its owner and root could have put there or changed.
+    """Return what stands in a file that nobody but its owner and root could have put there or changed.
 
-    What nobody else may do with it is given as bits of its mode.
+    No link is followed. `others` is what nobody else may do with the file, as bits of its mode.
 
     Raises:
         RigctlError: somebody else could.

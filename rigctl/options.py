@@ -51,7 +51,7 @@ _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "datacla
 def problems_of(
     error: ValidationError, model: type, whose: str = "", beside: Sequence[str] = ()
 ) -> tuple[list[tuple[KeyPath, Flaw]], set[KeyPath]]:
-    """Say what is wrong by a validation error of a model, beside whose own keys others may stand.
+    """Say what is wrong by a validation error of `model`; keys that are `beside` may stand beside its own.
 
     `whose` says whose options they are, such as `driver ezo`; empty for the configuration's own keys.
 

@@ -61,7 +61,7 @@ class Signals:
     def told(self, act: Callable[[str], object], call_soon: Callable[[Callable[[], None]], object]) -> Iterator[None]:
         """Have `act(name)` called once for every signal, also for those already noted, while the block runs.
 
-        `call_soon` has a function called soon and is safe in a signal handler, e.g. `loop.call_soon_threadsafe`.
+        `call_soon` has `act` called soon, and is safe in a signal handler, e.g. `loop.call_soon_threadsafe`.
         """
 
         def pass_on() -> None:

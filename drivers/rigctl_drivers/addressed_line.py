@@ -25,9 +25,9 @@ class OpenNode(Protocol):
 
 
 class NodeLine(AddressedLine):
-    """A bus behind one file, which may be `sole`: nobody else may have it open.
+    """A bus behind one file; if it is `sole`, nobody else may have the file open.
 
-    `meaning` returns the error for what the kernel says of an exchange with an address.
+    `open_node` opens it or raises `OSError`; `meaning` returns the error for what the kernel says of an exchange.
     """
 
     def __init__(

@@ -280,7 +280,7 @@ class ForeignInstrument:
     def _call(self, work: Callable[[], T], deadline: Deadline, doing: str, *, proof: str = "heard") -> T:
         """Run foreign code on the line, which is brought into step first.
 
-        As a proof bytes must have been `heard` from it or `sent` over it; an answer of None needs none.
+        `proof` is `heard` or `sent`, if bytes must have passed over the line; an answer of None needs none.
 
         Raises:
             DeviceTimeout: no answer in time, or the code did not return; the next call creates a new instrument.

@@ -101,8 +101,9 @@ def policy_to_measure(name: str) -> Policy:
 def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: int = 0) -> LatencyRow:
     """Time the decisions of any policy for the trials up to number n + 1; BLAS is held to one thread meanwhile.
 
-    The policy keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`. The
-    median of so many decisions is taken.
+    The policy keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`; the
+    problem is as of `plant_problem`. `n` trials are known at the last decision. The median of `repeats` decisions is
+    taken; `seed` is that of the history and of the decisions.
 
     Raises:
         ValueError: `repeats` or `n` is not positive.

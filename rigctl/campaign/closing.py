@@ -37,8 +37,9 @@ async def close_open_trial(
     """Settle open doses, then end the trial under way (if any) with this event, charged by the meters.
 
     What the journal says counts, not what the caller remembers: a commit may have gone through although its caller was
-    cancelled. Everything must be safe already, so that the counters stand still. What is LOST is charged up to the last
-    sign of life of the process that ran it. `ended_s` is campaign time, where the trial did not end just now.
+    cancelled. Everything must be safe already, so that the counters stand still; instruments are read, never commanded.
+    The event is FAIL, ABANDON or LOSE; what is LOST is charged up to the last sign of life of the process that ran it.
+    `ended_s` is the campaign time at which the trial ended; None: just now.
 
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.
@@ -84,7 +85,7 @@ async def read_meters(rig: Rig) -> Mapping[str, Reading]:
 async def metered_before(campaign: CampaignPart, *, afresh: bool) -> Mapping[str, Reading]:
     """Return where the meters stand: as the last trial left them, so that none misses what was used since.
 
-    They are read `afresh` where something lies between that is no trial's, and is booked by itself. A rig without
+    They are read `afresh` if something was used in between that is no trial's and is booked by itself. A rig without
     counters has readings, too: those of the clock, by which a trial that was slept through is known.
 
     Raises:

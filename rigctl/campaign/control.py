@@ -94,7 +94,9 @@ def _recognise(line: socket.socket, directory: Path) -> None:
 
 
 def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) -> Mapping[str, Any]:
-    """Ask the daemon that runs the campaign in this state directory; blocks. Wall seconds.
+    """Ask the daemon that runs the campaign in this state directory; blocks.
+
+    The answer may take `timeout_s` wall seconds. `arguments` are what the verb needs, with `who` asks and `why`.
 
     Raises:
         UsageError: none runs here, or it cannot do that.

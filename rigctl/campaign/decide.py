@@ -133,7 +133,7 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
 def without_answer(question: Question, last: Proposal | None, why: str) -> Decision:
     """Return what is played when the policy gave no answer (faults 50 and 60); its memory stays as it was.
 
-    The last decision that worked is played again if it can be, else see `explore`.
+    `last` (see `last_that_worked`) is played again if it can be, else see `explore`; `why` says why no answer came.
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.

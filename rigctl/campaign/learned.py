@@ -28,7 +28,7 @@ KEPT: Final[Mapping[str, type]] = {LEARNED: Learning, GIVEN: GivenAdvice}
 
 @contextmanager
 def remembering(directory: Path | None, history: History) -> Iterator[None]:
-    """Let who is asked for advice meanwhile find what was learned of this history, and keep what is."""
+    """Let advice asked for meanwhile find what was learned of this history; keep in the directory what it learns."""
     before = {} if directory is None else _read(directory / FILE_NAME)
     for key, value in before.items():
         history.memo.keep(key, value)

@@ -221,8 +221,8 @@ def campaign_here(directory: Path) -> int | None:
 def end_campaign(directory: Path, within_s: float) -> bool:
     """End the process that runs this campaign: ask it first, kill it if that does not help; return whether it is gone.
 
-    Each of the two may take `within_s` wall seconds. Only who has signed the lock, lives since then, and holds the lock
-    as the kernel has it, is touched.
+    Asking and killing may take `within_s` wall seconds each. Only a process that has signed the lock, lives since then,
+    and holds the lock as the kernel has it, is touched.
     """
     pid = campaign_here(directory)
     if pid is None:

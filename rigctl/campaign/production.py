@@ -67,7 +67,7 @@ def told_by(audit: str, policy: Policy, seed: int) -> Operating:
 
 
 def for_production(spec: CampaignSpec, decides: Operating, batches: int | None = None) -> CampaignSpec:
-    """Return a campaign's rig run for production, until so many batches are over or somebody stops it.
+    """Return a campaign's rig run for production, until `batches` are over (None: until it is stopped).
 
     Reference trials would be neither the rule nor within a loss budget, and no stopping rule ends production. A
     decision may take as long as making a rule of a long campaign does on a slow board.

@@ -174,10 +174,10 @@ async def until_confirmed(
     what: str,
     sooner: asyncio.Event | None = None,
 ) -> SafeReport:
-    """Go on from a first report until everything is confirmed safe, or `enough`, which is asked before, says to stop.
+    """Go on from a first report until everything is confirmed safe, or `enough`, asked before each try, says to stop.
 
     One alarm when it begins and one when it is over, however many attempts there are; the log says it every minute.
-    Once `sooner` is set, the next attempt does not wait.
+    `safe` tries once; `what` says for people what is done meanwhile. Once `sooner` is set, the next try does not wait.
     """
     if report.ok:
         return report

@@ -70,7 +70,7 @@ class CampaignSpec:
     def left(self, idle: Micros, barred: Mapping[int, str] = MappingProxyType({})) -> Problem:
         """Return the problem with what the budget leaves for trials; production has none, and lacks nothing.
 
-        Control sets are barred, and it is said why, that cannot be played now.
+        `idle` is what was used beside the trials; `barred` says of each control set that cannot be played now why.
         """
         budget = self.problem.budget - idle if self.operating is None else ENDLESS
         return replace(self.problem, budget=budget, unavailable=barred)

@@ -207,8 +207,8 @@ class _Parser:
 def can_hold(*conditions: Condition, within: Mapping[str, tuple[float, float]] | None = None) -> bool:
     """Tell whether some readings make all of these true at once; True also where there are too many cases to try.
 
-    Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all. Readings
-    that have no lowest and highest value are any number. Engineering units.
+    Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all. `within`
+    has the lowest and the highest value of readings, engineering units; those that it does not name are any number.
     """
     limits: dict[str, set[float]] = {}
     for condition in conditions:

@@ -26,7 +26,7 @@ MOST_FILES: Final = 30
 def whole_document(text: str, file: Path) -> tuple[Document, list[Mistake]]:
     """Parse a configuration together with what it includes; return every mistake in keys and scalars beside it.
 
-    What it includes is found from its folder.
+    `text` is what `file` holds; what it includes is found from that file's folder.
 
     Raises:
         ConfigError: a file cannot be read or leads back to itself, is no YAML, no plain mapping at the top, or larger

@@ -114,10 +114,14 @@ def load(
 def load_text(
     text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
 ) -> LoadedConfig:
-    """Check and convert a configuration; paths in it are from where it is.
+    """Check and convert a configuration.
 
-    With `to_run` what no rig should be run with is refused, too; a past campaign is looked at, and a rig made safe,
-    without.
+    Args:
+        text: the YAML.
+        path: where it comes from; paths in it are from there.
+        overrides: what the command line changes.
+        registry: where drivers come from; None: the installed ones.
+        to_run: also refuse what no rig should be run with; looking at a past campaign, or going safe, does without.
 
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def from_journal(
     loaded: LoadedConfig, reader: Reader, *, changes: bool = False, now: Look | None = None
 ) -> Recommendation:
-    """Recommend by the campaign so far, also at what was read just now; with what would change it if asked for that.
+    """Recommend by the campaign so far, at what is read `now` if that is given; `changes` adds what would change it.
 
     Raises:
         PolicyError: no trial has given an outcome yet.

@@ -34,8 +34,8 @@ LAST_ANSWER_S = 5.0
 class Sink(Generic[T]):
     """Hands messages to `deliver` in a thread of its own, in order. `put` may be called from any thread.
 
-    Delivering may block; what it raises, and what comes on top of `most` that wait, is lost. How many were lost is
-    told, in the thread, once one has been delivered again.
+    `deliver` may block; a message is lost if it raises, or if `most` are waiting already. `lost` is told in the thread
+    how many have been lost, once one has been delivered again.
     """
 
     def __init__(

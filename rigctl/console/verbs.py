@@ -144,7 +144,7 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, *, answers: bool = True, **options: Any) -> Callable[[Any], Any]:
         """Add a verb. Each of its parameters that is a dataclass stands for the fields of that, as options.
 
-        One that writes what is no answer takes no `--json`. The other options are the library's.
+        No name: the function's. Only a verb that `answers` takes `--json`. The other options are the library's.
         """
         return lambda verb: super(Commands, self).command(name, cls=Verb, **options)(_spread(verb, answers=answers))
 

@@ -108,6 +108,13 @@ def next_proposal(
     It is asked about the problem as it is believed now, with a concrete marginal for every variable; what was learned
     goes into the proposal's notes. Its answer can be played, and its state is as a journal gives it back.
 
+    Args:
+        policy: the one that is asked.
+        state: the policy's after its last decision; None before the first.
+        problem: with declared marginals, or marginals that are learned.
+        history: all trials so far.
+        rng: `trial_rng` of the trial.
+
     Raises:
         Finished: nothing more is proposed; `BudgetSpent`, or `NotWorthIt` by the policy's rule or `Problem.stop_worth`.
         PolicyError: it cannot decide, or its proposal cannot be played.

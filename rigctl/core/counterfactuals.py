@@ -284,9 +284,10 @@ def counterfactuals(
     kinds: Sequence[Kind] = KINDS,
     most: int = MOST,
 ) -> Counterfactuals:
-    """Find what would change an answer, one quantity at a time: by default, which control set the policy chooses.
+    """Find what would change the answer to `ask`, one quantity at a time.
 
-    Costs are turned in the direction that speaks against the answer: of what was chosen up, of all else down. The
+    By default it is asked which control set the policy chooses. Costs are turned in the direction that speaks against
+    the answer: of what was chosen up, of all else down. `prices` are those of meters, `kinds` what is turned. The
     search is cut short after `most` answers.
 
     Raises:

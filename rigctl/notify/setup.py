@@ -41,7 +41,7 @@ def line(value: Mapping[str, Any] | Setup) -> bytes:
 
 
 def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[str, Any] | None:
-    """Return what the process is told of an event; None: nothing."""
+    """Return what the process is told of an event at a rig time and a time of the wall clock; None: nothing."""
     when = {"at_s": at_s, "utc": utc}
     match event:
         case Alarm():

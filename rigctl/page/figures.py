@@ -340,7 +340,7 @@ def bar(share: float, told: str) -> Markup:
 def thinned(xs: FloatArray, ys: FloatArray, columns: int) -> IntArray:
     """Return which points (n,) to draw: of every column first, last, lowest and highest; none is lost that stands out.
 
-    Places rise; a value is NaN where there is none; there are as many columns as can be told apart.
+    `xs` rise; `ys` are NaN where there is no value; `columns` are as many as can be told apart.
     """
     known = np.flatnonzero(np.isfinite(ys) & np.isfinite(xs))
     if len(known) <= 2 * columns:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str:
-    """Return the whole document; with a token that forms carry, for whoever may act."""
+    """Return the whole document; `acting` is the token that its forms carry, for whoever may act; None: no forms."""
     parts = sections(facts, study, acting=acting)
     return filled("page.html", facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting)
 

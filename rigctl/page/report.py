@@ -121,7 +121,8 @@ def report(
 ) -> Report:
     """Gather a report; takes as long as fitting the model does.
 
-    The logo is a `data:` address. Without a number of trials a month, what is earned is by the pace of the last ones.
+    `now` is by the wall clock, aware. `author` answers for the report (empty: nobody is named); `logo` is a picture as
+    a `data:` address (empty: none). Without `trials_a_month`, a month has as many as the last trials' pace makes.
 
     Raises:
         UsageError: no campaign has been started in the journal.

@@ -107,7 +107,10 @@ def with_flips(found: Study, loaded: LoadedConfig, known: StudyPast) -> Study:
 def recommended(
     loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None, now: Look | None = None
 ) -> Recommendation:
-    """Recommend by any history, with the models that the policy remembers (if it does), also at what was read just now.
+    """Recommend by any history, with the models that the policy remembers (if it does).
+
+    `state` is the policy's. `least` is what a trial costs whatever it controls, currency units, if known; `now` is what
+    was read just now, if it is asked what is best at that.
 
     Raises:
         PolicyError: no trial has given an outcome yet.

@@ -214,8 +214,9 @@ def range_row(
 ) -> Markup:
     """Return one row on a common axis: a thin band from lower to upper, a tick at the mean, and upright lines.
 
-    Without a band it is not known. Each mark is where an upright line is, and of which class. Behind the band a taller
-    one of class `normal` may stand, from lower to upper.
+    `axis` makes percent. `band` is lower, mean and upper (None: not known); `marks` are where upright lines are, and of
+    which class; `kind` is the row's class; `told` says the same in words. `behind` is lower and upper of a taller band
+    of class `normal` behind it; None: there is none.
     """
     parts = []
     if behind is not None:

@@ -74,8 +74,8 @@ class Link:
     def make_ready(self, until: Deadline, *, at_once: bool, press_on: bool = False) -> None:
         """Open the line if it is closed, silence and flush it if it is not to be trusted.
 
-        It opens `at_once` even if the pause since the last attempt is not over. `press_on` waives the silence until
-        somebody comes who does not.
+        The silence may take until `until`, where the line can cut it short; `press_on` waives it until somebody comes
+        who does not. `at_once` opens the line even if the pause since the last attempt is not over.
 
         Raises:
             PortUnavailable: it cannot be opened, or it is too early to try again.
@@ -246,10 +246,10 @@ class Turn:
 
 
 class Bus:
-    """The devices of one line, which is used from this bus's thread only, take turns here.
+    """The devices of one line take turns here; the line is used from this bus's thread only.
 
-    News is told, in the event loop, when the line is lost, stuck, and back. `now` is the wall clock of the pauses
-    before it is opened again.
+    `news` is told, in the event loop, when the line is lost, stuck, and back. `timing` says how patient to be. `now` is
+    the wall clock, seconds, of the pauses before the line is opened again; None: the system's, monotonic.
     """
 
     def __init__(

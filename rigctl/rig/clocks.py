@@ -133,8 +133,9 @@ class SteppedClock(Clock):
     """Lets rig time stand still while anybody who works with the rig computes, or waits for an answer.
 
     It begins at 0. Once all rest it goes to the instant at which the first of them is to go on, and takes the simulated
-    rig along (`go_to`), at most `speedup` rig seconds per wall second, for whoever looks on. So what happens depends on
-    the order of rig times alone, never on how fast the computer is.
+    rig along. So what happens depends on the order of rig times alone, never on how fast the computer is. `go_to` lets
+    the simulated rig's time pass up to this one, rig seconds; at most `speedup` of them pass per wall second, for
+    whoever looks on.
     """
 
     stepped = True

@@ -80,7 +80,10 @@ class _Dose:
 
 
 class Dispenser:
-    """Carries out doses by the protocol; `trip` latches the trip and drives the rig to its safe state."""
+    """Carries out doses by the protocol; `trip` latches the trip and drives the rig to its safe state.
+
+    `wall` is the wall clock of the deadline's floor, seconds; None: the system's, monotonic.
+    """
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ from rigctl.text import in_full
 
 
 class Rig:
-    """All instruments of one rig.
+    """All instruments of one rig; `news` is told of everything a person should know.
 
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.

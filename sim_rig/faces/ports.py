@@ -57,7 +57,7 @@ class Connection(asyncio.Protocol):
 
 
 class TcpPort:
-    """Listens on the loopback interface only, at a free port where none is named.
+    """Listens on the loopback interface only; at a free port where `port` is 0.
 
     `connect` is given what sends to a new client, and returns what takes its bytes; `sync` brings the plant up to date.
     """

@@ -54,8 +54,8 @@ class MainsMeter:
 class Assembly:
     """Holds a plant and its instruments. `sync` brings the plant up to now; call it before touching anything.
 
-    Sensors are by the device's name in the configuration; instruments, each with its line's file name, and pumps by
-    bus.
+    `sensors` are by the device's name in the configuration; `pumps` are by bus, and so are `instruments`, each with the
+    file name of its line.
     """
 
     def __init__(

@@ -25,9 +25,10 @@ from rigctl.flaws import Flaw, got
 
 
 def check_cells(cells: Iterable[Cell], where: str) -> None:
-    """Refuse cells that cannot start; those that differ by their seed only are looked at once.
+    """Refuse cells of one grid and budget that cannot start; those that differ by their seed only are looked at once.
 
-    Problems are built without their truth, which can take seconds to find. `where` begins messages.
+    Problems are built without their truth, which can take seconds to find. Messages begin with `where`, such as the
+    grid's place in its file.
 
     Raises:
         UsageError: a name, an option or data do not hold, or a policy does not fit a problem.

@@ -52,7 +52,7 @@ def policy_spec(given: object, where: str = "policy") -> PolicySpec:
     """Return a policy of a grid, from a label or a definition `{label, policy, options, model}`.
 
     A label that is not predefined may be any installed policy's name: it then has its default options. Messages begin
-    with where it is from, such as the grid's place in its file.
+    with `where`, such as the grid's place in its file.
 
     Raises:
         UsageError: the label is unknown, or the definition does not hold.

@@ -121,8 +121,8 @@ class Effect:
 def effect(values: pd.Series, ours: Sequence[str], theirs: Sequence[str]) -> Effect | None:
     """Compare ours with theirs, every policy of a group counting alike; None where no scenario has runs of both.
 
-    Only scenarios in which every policy of both groups was run count, and only seeds that all of these have. A run
-    whose value is unknown or not positive does not count.
+    Only scenarios in which every policy of both groups was run count, only seeds that all of these have, and only runs
+    whose value is known and positive. `ours` and `theirs` are labels of policies.
     """
     wanted = [*ours, *theirs]
     ran = group_index(values).unique()
@@ -276,8 +276,8 @@ def grid_of(
 ) -> Grid:
     """Return the grid of a paper, or its quick form: a few cells that take about a minute on one core, without arrays.
 
-    Without `arrays` the problems that need a directory of them are left out. Where none are named, all of the paper's
-    problems and costs are in it. Seeds count from 0 on.
+    `arrays` False leaves out the problems that need a directory of arrays. `seeds` is how many, from 0 on, instead of
+    the published number. Only the problems and costs that are named are in it; where none are, all of the paper's.
 
     Raises:
         UsageError: there is no such paper, or it has no such problem or costs.

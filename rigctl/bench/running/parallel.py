@@ -69,7 +69,8 @@ def run_grid(
 ) -> Ran:
     """Run what is not finished yet of these cells of a grid, and record each as it finishes.
 
-    They run in `jobs` processes here (1: in this one), or on the dask scheduler at this address.
+    The store says what is finished. Cells run in `jobs` worker processes here (1: in this process), or on the dask
+    scheduler at the address `dask`. `on_attempt` is called with each attempt after it is recorded.
 
     Raises:
         UsageError: an extra is missing, or the scheduler does not answer.

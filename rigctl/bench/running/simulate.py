@@ -139,9 +139,9 @@ def regrets(
 ) -> dict[str, FloatArray]:
     """Return simple regret (the least so far), and quality, cost and cost-varying regret (cumulated), by trial.
 
-    Values (T,) are F of the played settings, costs (T,) mean costs of these trials, `cheapest` is c_i*. Quality regret
-    is measured above the floor, as the tolerance is. Simple regret begins with the best value known before the first
-    trial.
+    `value` (T,) is F of the played settings, `costs` (T,) are mean costs of these trials, `cheapest` is c_i*. Quality
+    regret is measured above the floor, as the tolerance is. Simple regret begins with `known`, the best value known
+    before the first trial.
     """
     most = max(b.value for b in truth.best)
     gap = most - value

@@ -163,7 +163,10 @@ class Alarms:
         return Alarms(states, shelves)
 
     def shown(self, now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
-        """Return every alarm: active ones first, the worst of them first, then the latest; shelved ones say so."""
+        """Return every alarm: active ones first, the worst of them first, then the latest; shelved ones say so.
+
+        Whether a shelf still holds is asked of campaign time and of the wall clock, `now_utc`, ISO 8601.
+        """
         held = {key: shelf for key, shelf in self.shelves.items() if shelf.holds(now_s, now_utc)}
         found = [replace(state, shelf=held.get(key)) for key, state in self.states.items()]
         found.sort(key=lambda a: (a.last, a.alarm), reverse=True)

@@ -110,7 +110,8 @@ class AwaitedBook(Book):
     def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
         """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.
 
-        What a person did (`act`) goes into the audit.
+        Outcomes are by name, own units. `who` says so: a person, a sensor, or the campaign, which waits no longer.
+        `act` is what a person did, and goes into the audit; empty: nobody did anything.
 
         Raises:
             JournalError: the trial does not await its outcome.

@@ -114,7 +114,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
     """Open the journal's file, created and checked as needed.
 
     A file that does not check out is only ever opened read-only, so it stays as it was found. `check` has a look at
-    what was not sealed, before it is.
+    what was not sealed, before it is; if it raises, the file stays as it was found, too.
 
     Raises:
         JournalCorrupt: it is damaged, or no journal.

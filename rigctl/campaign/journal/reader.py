@@ -317,7 +317,8 @@ class Reader(Book):
     ) -> tuple[TrialRow, ...]:
         """Return trials, as corrected up to this correction (None: the last one).
 
-        Reading proposals and memories of policies takes longest, so they can be left out.
+        `which` is a condition in SQL, `of` its parameters. Without `decisions`, proposals and memories of policies are
+        left out, which take longest to read.
         """
         measured: dict[int, dict[str, float]] = {}
         further: dict[int, dict[str, float]] = {}

@@ -76,7 +76,10 @@ class Loss:
 
 
 def recover_journal(path: Path, directory: Path, who: str, at: str) -> Loss:
-    """Make a new journal, in a new directory, of what can still be read of the damaged one and its log at `path`.
+    """Make a new journal, in a new directory, of what can still be read of the damaged one at `path`.
+
+    The log is taken from beside the damaged file. The directory is made. The new journal's acts say `who` did it, and
+    when by the wall clock (`at`).
 
     Raises:
         UsageError: there is no such file, or the directory holds something.

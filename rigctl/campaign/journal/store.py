@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Book:
-    """Rows of one open journal; without a campaign time where it is only read."""
+    """Rows of one open journal; `time` is campaign time, None where the journal is only read."""
 
     def __init__(self, connection: sqlite3.Connection, time: CampaignTime | None = None) -> None:
         self._connection = connection

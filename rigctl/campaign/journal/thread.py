@@ -95,8 +95,7 @@ class JournalThread:
 class JournalDoseLog:
     """`rigctl.rig.protocols.DoseLog` kept in the journal.
 
-    `told` is called for every dose of this process that is settled: with the pump, its volume, and that of its 24 h,
-    mL.
+    `told` is called with every settled dose of this process: the pump, the dose's volume and the pump's of 24 h, mL.
     """
 
     def __init__(self, thread: JournalThread, told: Callable[[str, float, float], object] = lambda *_: None) -> None:

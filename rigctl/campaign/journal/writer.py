@@ -112,7 +112,8 @@ class TrialBook(Book):
 class Journal(TrialBook):
     """One campaign's journal, open for writing. Synchronous, and to be used from one thread at a time.
 
-    Rig times of different boots cannot be compared; the wall clock is for people.
+    The state directory is made if missing. `clock` is rig time; `boot` names the boot, as rig times of different boots
+    cannot be compared; `wall` is the wall clock, for people.
 
     Raises:
         JournalCorrupt, JournalVersion, JournalUnwritable: see `database.open_for_writing`; so does every method.
@@ -197,9 +198,10 @@ class Journal(TrialBook):
             )
 
     def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None, since_s: float | None = None) -> None:
-        """Keep a change of the campaign's own state, which lasts until a rig time where that is known.
+        """Keep a change of the campaign's own state.
 
-        With `since_s` it was so from that campaign time on, when it could not be kept.
+        `until_s` is the rig time until which it lasts, where that is known. `since_s` is the campaign time from which
+        on it was so, where it could not be kept then; None: it is so from now on.
         """
         until = None if until_s is None else until_s + self.time.offset_s
         since = {} if since_s is None else {"at_s": since_s}
@@ -282,8 +284,15 @@ class Journal(TrialBook):
     ) -> None:
         """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 
-        `after` are the meters' readings where `measure` has not committed them, `idle` what was used between its
-        readings while nobody was in charge of it.
+        Args:
+            trial: its number.
+            expected: the state the caller believes it is in.
+            event: RECORD, FAIL, ABANDON or LOSE; or AWAIT.
+            lines: its cost.
+            detail: why, for people.
+            after: the meters' readings, where `measure` has not committed them.
+            idle: what was used between its readings while nobody was in charge of it.
+            awaiting: with AWAIT, what it waits for.
         """
         with transaction(self._connection):
             self._step(trial, expected, event, detail)

@@ -123,6 +123,8 @@ def read_now(loaded: LoadedConfig, given: str | None) -> Look | None:
 def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = MappingProxyType({})) -> NextTrial:
     """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
 
+    The decision starts from `past`; `looks` are what the variables read just now, see `readings`.
+
     Raises:
         PolicyError: it cannot decide, nothing fits the remaining budget, or its stopping rule fired.
     """

@@ -45,10 +45,10 @@ class Prompt(Protocol):
     def ask(
         self, question: str, reader: Callable[[str], T], default: str | None = None, example: str = "", empty: str = ""
     ) -> T:
-        """Return what the reader made of the answer; it raises ValueError where it cannot read one.
+        """Return what `reader` made of the answer; it raises ValueError, which says what is wrong with an answer.
 
-        The question's words before the first comma name the answer. The default stands for an empty answer; None: there
-        must be one. The example is an answer that can be read; `empty` says what an empty one means.
+        The question's words before the first comma name the answer. `default` stands for an empty answer; None: there
+        must be one. `example` is an answer that the reader takes; `empty` says what an empty one means.
         """
 
 

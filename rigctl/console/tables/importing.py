@@ -46,7 +46,9 @@ class ImportPlan:
 
 
 def planned(loaded: LoadedConfig, path: Path, said: TableFlags, controlled: str | None = None) -> ImportPlan:
-    """Read past trials from a table; `controlled` is what was in every row, names joined by `+` or `nothing`.
+    """Read past trials from a table.
+
+    `controlled` says what was controlled in every row: names joined by `+`, or `nothing`; None: columns say so.
 
     Raises:
         UsageError: the file is no table, or its columns are not what is needed.
@@ -174,8 +176,8 @@ def record(
 ) -> Mapping[str, Any]:
     """Put past trials into the journal, made if missing: all of them, or none if anything goes wrong.
 
-    Their noise is the outcomes' sd in own units, None where it is not known, and a factor. `sure` is told what looks
-    mistyped, and raises if it shall not be recorded.
+    `noise` is the outcomes' sd in own units (None: not known), and then its factor. `sure` is told what looks mistyped,
+    and raises if it shall not be recorded. With `again` a file is taken that was imported before.
 
     Raises:
         UsageError: it was imported before, a trial is under way, or the journal is of another configuration.

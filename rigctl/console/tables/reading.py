@@ -57,7 +57,7 @@ _INEXACT: Final = re.compile(
 def read_table(path: Path, names: Headers, said: TableFlags, *, commas_part: bool = True) -> PeopleTable:
     """Read a table that a person keeps.
 
-    With `commas_part` a point is before a fraction where commas are between columns, as programs write tables.
+    With `commas_part`, where commas are between columns, a point is before a fraction, as programs write tables.
 
     Raises:
         UsageError: it is no table, its columns are not clear, or its numbers contradict each other.

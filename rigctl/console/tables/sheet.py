@@ -77,7 +77,7 @@ def letters(column: int) -> str:
 
 
 def read_sheet(path: Path, known: Callable[[str], bool], said: TableFlags) -> Sheet:
-    """Read a table; its header is the line with most texts that are `known`.
+    """Read a table; its header is the line with most texts that `known` takes for the name of a column.
 
     Raises:
         UsageError: it is not there, no table, or has no header; says what to do.

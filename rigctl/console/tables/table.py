@@ -381,9 +381,10 @@ def _told(names: Headers, target: str) -> SheetColumn:
 def record_of(
     loaded: LoadedConfig, where: str, cells: Mapping[str, object], mistakes: list[Mistake]
 ) -> tuple[PeopleTable, Row]:
-    """Return what is said of one trial elsewhere than in a table as a table with one row; add what does not hold.
+    """Return what is said of one trial, elsewhere than in a table, as a table with one row.
 
-    The cells are by what they are, as `SheetColumn.target`; None: not said.
+    `cells` are by what they are, as `SheetColumn.target`; None: not said. `where` is for people, such as an option or a
+    place in JSON. What does not hold is added to `mistakes`.
     """
     names, said = Headers(loaded), {target: str(cell).strip() for target, cell in cells.items() if cell is not None}
     columns = tuple(_told(names, target) for target in said)

@@ -104,7 +104,7 @@ def _grid(cells: Mapping[tuple[int, int], str], kind: str, name: str, sheets: Se
 def _fill_down(cells: dict[tuple[int, int], str], merged: Iterable[tuple[int, int, int]]) -> None:
     """Let rows that a merged cell reaches over have its text, too, as far as there is anything else in them.
 
-    Cells are by row and column; a merged one is its first row, last row and column.
+    `cells` are by row and column; `merged` has of each merged cell its first row, last row and column.
     """
     rows = {row for row, _ in cells}
     for first, last, column in merged:

@@ -206,10 +206,10 @@ class SampledFunction:
     def draw(
         cls, e: Expectations, space: Space, among: Sequence[int], features: int, rng: np.random.Generator
     ) -> SampledFunction:
-        """Draw one more function, the same one bit for bit for the same generator state.
+        """Draw one more function of M `features`, the same one bit for bit for the same generator state.
 
-        `e` is of all control sets of the space, in their order; `among` are those that the function will be asked
-        about.
+        `e` is of the posterior to draw from, for all control sets of the space, in their order; `among` are those that
+        the function will be asked about.
         """
         posterior, h = e.posterior, e.posterior.hyperparameters
         w = spectral_draw(h.product_kernel, features, rng)

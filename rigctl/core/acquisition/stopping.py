@@ -47,9 +47,10 @@ class Standing:
 
 
 def standing(problem: Problem, history: History, state: JsonState) -> Standing | None:
-    """Weigh the most promising trial against its cost; what the rule remembers is in the state after the last decision.
+    """Weigh the most promising trial against its cost.
 
-    It draws nothing from the generator of the trial, so a policy decides as it would without the rule.
+    Marginals are concrete; `state` is the policy's after its last decision, and has what the rule remembers. Nothing is
+    drawn from the generator of the trial, so a policy decides as it would without the rule.
 
     Returns:
         None where nothing is to end the campaign early, or too few outcomes are there.

@@ -239,7 +239,8 @@ def _then(e: Expectations, around: Neighbourhood, now: Settings) -> Settings:
 def _leaders(e: Expectations, settings: Settings, rows: range) -> Settings:
     """Return of every control set the settings with the best mean, and with the best upper ends, at one reading.
 
-    `rows` of `e` are the control sets at that reading; those of the settings are counted from 0, or at that reading.
+    `e` is of all control sets at all readings; `rows` are its control sets at this one. The settings to choose from
+    count control sets from 0, or as `rows` does.
     """
     sets = rows.start + settings.sets % len(rows)
     inner = e.inner(settings.points, sets)

@@ -64,7 +64,12 @@ def came_of(
     outcome: float | None,
     cost: float,
 ) -> CameOf:
-    """Hold a trial against what was expected of it, by known hyper-parameters or those learned of all before it."""
+    """Hold a trial against what was expected of it.
+
+    `before` are all trials before it, `known` the hyper-parameters that the decision was made by (None: learned from
+    `before`). The setting is (k,), unit cube; an outcome of None was not measured; the cost is what was charged,
+    currency units.
+    """
     expected = forecast(problem, before, known, control_set, setting)
     return CameOf(outcome, expected, cost, forecast_cost(problem, before, control_set, setting))
 

@@ -172,7 +172,8 @@ def supported(
     """Find the best supported setting of every control set, in their order; with limits, one that keeps them.
 
     It is one that the set's variables had, all of them, as measured in a complete trial, or one where its mean or lower
-    bound is largest. Where no setting is likely enough to keep the limits, it is the one likeliest to.
+    bound is largest. Where no setting is likely enough to keep the limits, it is the one likeliest to. The posterior is
+    of the value given `history`, with concrete marginals; `bounds` are by `best_bounds`.
     """
     rows = [o for row, o in enumerate(history.complete) if row not in posterior.left_out]
     expectations = Expectations.of(posterior, space)

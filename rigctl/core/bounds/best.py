@@ -132,8 +132,12 @@ def best_bounds(
 ) -> tuple[SetBounds, ...]:
     """Return best upper bound, lower bound and mean of every control set, in the order of the space's control sets.
 
-    Larger values are better. The same generator state gives the same bounds bit for bit. Warm starts are settings, (k,)
-    or (r, k), by control set.
+    Args:
+        posterior: of the value: larger is better (negate the outcome to minimise it).
+        space: variables with their marginals, and control sets.
+        options: kind of bounds, beta, number of nodes.
+        rng: starts and nodes; the same generator state gives the same bounds bit for bit.
+        warm_starts: settings (k,) or (r, k) on the unit cube to start from as well, by control set.
     """
     e, h = Expectations.of(posterior, space), posterior.hyperparameters
     widths = options.beta * np.array([1.0, -1.0, 0.0])

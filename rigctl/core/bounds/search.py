@@ -105,7 +105,11 @@ class Search:
     def maxima(
         self, surface: Surface, among: Sequence[int], warm: Warm, rng: np.random.Generator
     ) -> tuple[Visited, Visited]:
-        """Return the local maxima that were climbed to, and all that was screened; the same for one generator state."""
+        """Return the local maxima that were climbed to, and all settings that were screened before.
+
+        `among` are the control sets to look at, rising; `warm` are settings to climb from as well. The same state of
+        `rng` gives the same maxima bit for bit.
+        """
         screened = self.screen(surface.value, among, rng)
         begin, groups = self.starts(screened)
         known, theirs = self._known(among, warm)

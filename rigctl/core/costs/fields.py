@@ -122,8 +122,9 @@ def cost_process(
     """Return one set's process; None where a constant says as much: too few trials, or all at the same cost.
 
     Hyper-parameters are those of the first k + 2 trials, or of a quarter more, or of a quarter more than that ...: a
-    function of the trials alone, and seldom learned; a memo of the history saves that. Settings (n, k) are as measured,
-    in order of the trials. `levels` says how many each category has, 0 of a number; empty: all are numbers.
+    function of the trials alone, and seldom learned; the history's `memo` saves that. Settings (n, k), unit cube, are
+    as measured, and costs (n,) in currency units, >= 0, both in the order of the trials. `levels` (k,) says how many
+    each category has, 0 for a number; empty: all are numbers.
     """
     n, k = settings.shape
     if n < fewest(k) or np.ptp(costs) <= 0:

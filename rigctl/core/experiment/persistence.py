@@ -94,7 +94,8 @@ def what_persists(
 ) -> tuple[Persistence | None, ...]:
     """Return how far each variable is trusted to persist; None where it was never read and nothing is told of it.
 
-    With fewer than `at_least` pairs of readings since its supply has changed last, none is trusted.
+    Marginals are concrete. `pairs` are all that each variable has since its supply has changed last; with fewer than
+    `at_least` it is not trusted. `told` is what persists, where it is known.
     """
     recent = [p.last(MOST_PAIRS) for p in pairs]
     enough = [

@@ -187,6 +187,12 @@ class Steadfast(Protocol):
     def otherwise(self, state: JsonState | None, problem: Problem, history: History, why: str) -> Proposal:
         """Return what is played, as its state says; asks no model, so that this cannot fail as a decision may.
 
+        Args:
+            state: after its last decision; None: there was none.
+            problem: with what cannot be played now, and what was read.
+            history: all trials, or the end of them.
+            why: the reason for which it has not decided.
+
         Raises:
             NotWorthIt: nothing that it keeps to can be played now.
             PolicyError: it has not decided what to keep to.

@@ -66,7 +66,7 @@ def doubted(
 ) -> IntArray:
     """Return the rows, in order, of outcomes that are too far off what all others predict.
 
-    Too far is more than `limit` spreads; None: as far off as is `believable`.
+    Too far is more than `limit` spreads (None: what is `believable`). The posterior is given all outcomes.
     """
     n, L, alpha = len(record.y), posterior.L, posterior.alpha
     limit = believable(*record.x.shape) if limit is None else limit

@@ -230,7 +230,8 @@ def fit_further(
 ) -> tuple[Fitted, ...]:
     """Fit one model per further outcome, learning anew when the schedule says so.
 
-    What is `remembered` of the last fits are `Fitted.to_state`, each with the outcome's `name`; empty before the first.
+    `remembered` are `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first. For
+    `under_way` see `fit_history`.
     """
     memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
     kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}

@@ -139,7 +139,8 @@ def noticed(
 ) -> Change | None:
     """Return the first change that the outcomes give away besides the terms known.
 
-    Every outcome from the `begin`-th on may give it away, or only the last one. `factor` is the covariance's, (n, n).
+    With `every`, each outcome from the `begin`-th on may give it away, else only the last one. `factor` is the lower
+    factor, (n, n), of the covariance of all outcomes, if it is known.
     """
     rows = record if factor is not None else record.thinned()
     left_out, least = len(record.y) - len(rows.y), BEFORE + SIDE - 1

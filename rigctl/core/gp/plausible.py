@@ -43,7 +43,10 @@ def _root(density: LogPosterior, mode: FloatArray) -> FloatArray:
 def plausible(
     record: OutcomeRecord, mode: Hyperparameters, prior: PriorName, rng: np.random.Generator
 ) -> tuple[Hyperparameters, ...]:
-    """Return `DRAWS` hyper-parameters, equally likely given the outcomes; the same for the same generator state."""
+    """Return `DRAWS` hyper-parameters, equally likely given the outcomes, of which there must be one.
+
+    `mode` are the likeliest under this prior, without terms of ageing. The same state of `rng` gives the same draws.
+    """
     density = LogPosterior.of(record.x, record.y, mode, prior, record.noise, most=MOST_ROWS)
     drawn = _drawn(density, mode.theta, _root(density, mode.theta), rng)
     return tuple(map(mode.with_values, np.exp(drawn)))

@@ -273,9 +273,9 @@ def _response(problem: Problem, history: History, fitted: Fitted, memory: Memory
 def _by_errors(
     problem: Problem, history: History, h: Hyperparameters, terms: Sequence[Term], *, since: int | None, taken_in: int
 ) -> Iterator[Drift]:
-    """Find the change that a model's errors show, if it began after `taken_in` and is none of the terms.
+    """Find the change that a model's errors show, if it began after the trial `taken_in` and is none of the terms.
 
-    By the trial `since` what has drifted is taken to stay; None: the last.
+    What has drifted is taken to stay by the trial `since`; None: by the last one.
     """
     times, now = np.array([o.trial for o in history.complete], dtype=float), float(len(history))
     times = np.maximum.accumulate(times)

@@ -417,7 +417,8 @@ def short_rule(
 ) -> tuple[tuple[Leaf, ...], tuple[Formula, ...]]:
     """Grow the short rule; one leaf with the fixed setting where readings are worth next to nothing.
 
-    `levels` are the days' readings, (q, d); `telling` the variables whose readings tell something.
+    `levels` are the days' readings as levels, (q, d); `full` is the full rule on the same days; `fixed` is recommended
+    without a reading; `telling` are the variables whose readings tell something.
     """
     pool = Pool(days, seeking, full, tuple(telling))
     every = np.arange(len(days))
