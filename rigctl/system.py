@@ -115,6 +115,7 @@ def sync(path: os.PathLike[str]) -> None:
 
 
 def read_at(descriptor: int, size: int) -> bytes:
+    """Return what a file begins with."""
     os.lseek(descriptor, 0, os.SEEK_SET)
     return os.read(descriptor, size)
 

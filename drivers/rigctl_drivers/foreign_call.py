@@ -121,6 +121,7 @@ class ForeignCall:
         return data
 
     def drop(self) -> None:
+        """Drop what has arrived on the line."""
         self._on_the_line(lambda: self.line.settle(Deadline(0.0)))
 
     def _on_the_line(self, work: Callable[[], Any]) -> Any:

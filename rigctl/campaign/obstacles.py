@@ -106,6 +106,7 @@ class Scene:
         return tuple(finding for finding in self.findings if finding.then in actions)
 
     def later(self, time_s: float) -> bool:
+        """Tell whether this rig time is still to come."""
         return time_s > self.now_s + ROUNDING_S
 
 

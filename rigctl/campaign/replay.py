@@ -131,6 +131,7 @@ PER = {"energy": (1.0, "kWh"), "volume": (1000.0, "L"), "time": (1.0, "h"), "fix
 
 
 def situation_before(reader: Reader, spec: CampaignSpec, row: TrialRow) -> Situation:
+    """Return all that the decision of a trial depended on, as it was known then."""
     further = [f.name for f in spec.problem.further]
     known = reader.history(spec.problem.space, further, corrections=row.corrections)  # as it was known then
     problem, history = as_decided(spec.problem, row), _before(known, row.trial)

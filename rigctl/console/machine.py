@@ -102,6 +102,7 @@ class Machine:
             return ()
 
     def processes(self, *names: str) -> Mapping[int, str]:
+        """Return which processes have one of these names, by PID."""
         found = {int(pid): self.read(f"/proc/{pid}/comm") for pid in self.listed("/proc") if pid.isdecimal()}
         return {pid: name for pid, name in found.items() if name in names}
 

@@ -206,6 +206,7 @@ class SignOfLife:
     _sent_s: float | None = None
 
     def looked(self, now_s: float) -> None:
+        """Note that the watch has looked."""
         self._looked_s = now_s
 
     def due(self, now_s: float) -> bool:

@@ -237,6 +237,7 @@ class Throttle:
         return max(0.0, self._next_s - self.clock())
 
     def wrong(self) -> None:
+        """Note a wrong token."""
         now_s = self.clock()
         self._wrong = 1 if now_s - self._last_s > FORGOTTEN_S else self._wrong + 1
         self._last_s = now_s

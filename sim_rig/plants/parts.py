@@ -161,6 +161,7 @@ class Process:
         return self.channels[name].value + self._noise_sd[name] * self._noise.at(name, self.now_s)
 
     def noise(self, instrument: str = "outcome") -> float:
+        """Return standard normal noise of an instrument."""
         return self._noise.at(instrument, self.now_s)
 
     def move(self, seconds: float) -> float:

@@ -51,6 +51,7 @@ class Ran:
 
 
 def attempt(cell: Cell) -> Attempt:
+    """Run one cell; what it raises is kept in the attempt."""
     try:
         return Attempt(cell, tuple(run_cell(cell)))
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on

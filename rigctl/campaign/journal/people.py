@@ -93,6 +93,7 @@ class PeopleBook(Book):
             return number
 
     def acts(self) -> tuple[ActRow, ...]:
+        """Return the audit, in order."""
         return self._rows(ActRow)
 
     def pause(self) -> str:

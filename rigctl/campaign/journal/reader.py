@@ -283,6 +283,7 @@ class Reader(Book):
         return self._rows(kind, f"{which} ORDER BY id DESC LIMIT ?2", trial, most)
 
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
+        """Return what was measured in one trial; None: in all."""
         return self._of_trial(MeasurementRow, trial, "trial, name")
 
     def looks(self, trial: int | None = None) -> tuple[LookRow, ...]:

@@ -73,6 +73,7 @@ class Rows:
         return frozenset((row["verb"], row["argument"]) for row in self["acts"])
 
     def keys(self, table: str) -> set[Any]:
+        """Return the first column of the key of every row."""
         return {row[TABLES[table].key[0]] for row in self[table]}
 
     def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:

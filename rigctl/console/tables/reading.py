@@ -117,6 +117,7 @@ def _with_constants(names: Headers, sheet: Sheet, constants: Mapping[str, str]) 
 
 
 def _parts(cell: str) -> tuple[str, ...]:
+    """Return the numbers that are written in a cell."""
     found = _INEXACT.fullmatch(cell)
     if isinstance(cell, Exact) or found is None:
         return (parted(cell)[0],)

@@ -159,6 +159,7 @@ class Weighing:
         return self.pick(self.played, prices, tolerance).control_set
 
     def pick(self, among: Sequence[Supported], priced: Sequence[float | None], tolerance: float) -> Supported:
+        """Return which of some settings to run; `priced` is by control set, None where a cost is not known."""
         known = [(s, cost) for s in among for cost in [priced[s.control_set]] if cost is not None]
         if self.price is None or not known:
             return cheapest(good_enough(among, self.floor, tolerance)[0], priced)

@@ -48,6 +48,7 @@ class OutcomeRecord:
         return self if len(self.y) <= MOST_ROWS else self.of(self.thinned_rows())
 
     def thinned_rows(self) -> IntArray:
+        """Return which rows `thinned` keeps."""
         n = len(self.y)
         if n <= MOST_ROWS:
             return np.arange(n)

@@ -158,6 +158,7 @@ class Scalarised:
         return _times(lowest, kept), damped * slope + rising * kept_slope
 
     def at(self, control_set: int, setting: Sequence[float]) -> TradeOff:
+        """Return what is believed of one setting (k,)."""
         return self.found(control_set, self.space.rows(control_set, np.array([setting]))[0])
 
     def found(self, control_set: int, point: FloatArray) -> TradeOff:

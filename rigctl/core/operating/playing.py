@@ -223,6 +223,7 @@ def made(
 
 
 def at_any_reading(problem: Problem) -> Problem:
+    """Return the problem as it is believed over all readings."""
     whole = problem.look is None or None not in problem.look.x  # what was not read is not trusted this once
     space = problem.space if problem.usual is None else problem.usual
     return replace(problem, space=space, usual=None, look=None, persistence=problem.persistence if whole else None)

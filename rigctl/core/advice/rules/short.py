@@ -325,6 +325,7 @@ class Pool:
         return np.asarray(supported - self.weight * self.full.cost)
 
     def add(self, formula: Formula) -> int:
+        """Put a formula in; return its number."""
         self.formulas.append(formula)
         self.worth.append(self.judged(formula, np.arange(len(self.days))))
         return len(self.formulas) - 1
