@@ -150,7 +150,7 @@ async def form(request: Request, most_bytes: int = MOST_BYTES, most_fields: int 
 
 
 def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: str = "", up: str = "./") -> str:
-    """Return a page that says this, with a form below; it reloads itself after so many seconds (0: never).
+    """Return a page of these sentences, with HTML of a form below; it reloads itself after `again_s` (0: never).
 
     `up` is where the campaign's page is from here, for a proxy may have put it anywhere.
     """
