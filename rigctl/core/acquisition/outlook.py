@@ -155,10 +155,12 @@ class Outlook(Context):
 
     @property
     def upper(self) -> tuple[float, ...]:
+        """Return the best upper bound of the value of every control set, in their order."""
         return tuple(b.upper for b in self.bounds)
 
     @property
     def lower(self) -> float:
+        """Return the highest of the control sets' lower bounds."""
         return max(b.lower for b in self.bounds)
 
     def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:

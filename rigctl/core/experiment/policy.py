@@ -43,6 +43,7 @@ class SetReport:
     """Lower confidence bound of the mean; 0 while little is known."""
     trials: int
     eligible: bool
+    """Whether the set was in the running."""
     ruled_out: str = ""
     """Why it could not be chosen, in words; empty if it could."""
     spent: float = 0.0

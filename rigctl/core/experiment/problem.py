@@ -240,6 +240,7 @@ class Problem:
 
     @property
     def limited(self) -> bool:
+        """Tell whether a further outcome has a limit."""
         return any(f.limited for f in self.further)
 
     @property
