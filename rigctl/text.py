@@ -108,7 +108,7 @@ def shown_way(control_set: Iterable[str], setpoints: Mapping[str, Any], units: M
 def plus_minus(mean: float, sd: float) -> str:
     """Two digits of the spread, and as many decimals of the mean: `3380 ± 310`, `11.24 ± 0.15`."""
     if not (isfinite(mean) and 1e-4 < sd < 1e6):
-        return f"{mean:.4g} ± {sd:.2g}"
+        return f"{in_full(mean, 4)} ± {in_full(sd, 2)}"
     digit = 1 - floor(log10(sd))
     decimals = max(digit, 0)
     return f"{round(mean, digit):.{decimals}f} ± {round(sd, digit):.{decimals}f}"

@@ -149,8 +149,8 @@ def _runs_out(device: str, state: DeviceState, care: CareSpec) -> Iterator[Objec
             yield Objection(device, "low", f"{left}, good for {counted(doses, 'dose')}", refill)
     tubing, seen_ml = care.tubing, state.tubing_ml
     if tubing is not None and seen_ml is not None and seen_ml >= tubing.replace_after_ml:
-        good_for = f"which is good for {tubing.replace_after_ml / 1000:g} L"
-        why = f"has pumped {seen_ml / 1000:.4g} L through its tubing, {good_for}"
+        good_for = f"which is good for {in_full(tubing.replace_after_ml / 1000)} L"
+        why = f"has pumped {in_full(seen_ml / 1000, 4)} L through its tubing, {good_for}"
         yield Objection(device, "tubing", why, f"replace it, then `rigctl device replaced {device} tubing`")
 
 
@@ -390,9 +390,9 @@ def said_of(entry: Mapping[str, Any]) -> tuple[str, ...]:
     said = []
     if "left_ml" in entry:
         doses = f", good for {counted(entry['doses_left'], 'dose')}" if "doses_left" in entry else ""
-        said.append(f"{max(0.0, entry['left_ml']):.4g} mL left{doses}")
+        said.append(f"{in_full(max(0.0, entry['left_ml']), 4)} mL left{doses}")
     if "tubing_ml" in entry:
-        said.append(f"{entry['tubing_ml'] / 1000:.4g} L through its tubing")
+        said.append(f"{in_full(entry['tubing_ml'] / 1000, 4)} L through its tubing")
     if "calibration_points" in entry:
         slopes = f", slopes {' and '.join(f'{in_full(s)}' for s in entry['slopes'])} %" if "slopes" in entry else ""
         points = entry["calibration_points"]

@@ -380,6 +380,6 @@ def _place(context: CheckContext, section: ReferenceSection, v: Variable) -> flo
         return None
     if v.steps and abs(u * v.steps - round(u * v.steps)) > OFF_GRID * v.steps:
         nearest = f"{in_full(v.setpoint(u))} is the nearest"
-        findings.add(path, got(value, f"must be on a step of {v.step:g} {v.unit}", nearest))
+        findings.add(path, got(value, f"must be on a step of {in_full(v.step or 0.0)} {v.unit}", nearest))
         return None
     return u

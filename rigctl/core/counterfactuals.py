@@ -413,7 +413,7 @@ def told(flip: Flip, *, currency: str, unit: str = "", names: Names | None = Non
     """Return a flip as one sentence; `unit` is the outcome's, as shown, `names` are the variables'."""
     after, subject = (shown_set(set_members(label), names) for label in (flip.after, flip.subject))
     then = f"{after} would be chosen" if after else "no trial would be chosen"
-    at, now = f"{flip.at:.6g}", f"{flip.now:.4g}"
+    at, now = in_full(flip.at), in_full(flip.now, 4)
     match flip.kind:
         case "cost":
             return f"At {at} {currency} a trial of {subject} (now {now}), {then}."

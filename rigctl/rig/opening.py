@@ -11,7 +11,7 @@ from rigctl.rig.handle import Handle, by_line, combined, together
 from rigctl.rig.imposing import told
 from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
 from rigctl.rig.wiring import Wiring
-from rigctl.text import lasting
+from rigctl.text import in_full, lasting
 
 
 async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
@@ -97,7 +97,7 @@ def _any_reading(device: Device, deadline: Deadline) -> str:
 
 
 def _in_words(reading: Reading) -> str:
-    return f"{reading.value:g} {reading.unit}" if reading.valid else f"INVALID ({reading.detail})"
+    return f"{in_full(reading.value)} {reading.unit}" if reading.valid else f"INVALID ({reading.detail})"
 
 
 async def missing(wiring: Wiring) -> Mapping[str, str]:

@@ -115,6 +115,14 @@ def test_an_empty_answer_is_told_in_words(golden):
     golden("\n".join(told))
 
 
+def test_volumes_are_asked_for_in_full():
+    """Two thousand litres are written as a person writes them."""
+    script = Script({**WIRED, "ph: change per mL": ["-0.000001"]})
+    script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    asked = [said.partition("[")[2] for said in script.said if said.startswith(("ph: most in one", "ph: most in any"))]
+    assert asked == ["2000000 mL]", "20000000 mL]"]
+
+
 def test_what_cannot_be_measured_is_left_to_a_person(golden):
     """A bench by hand comes of it, and what was found stands in it as comments."""
     script = Script({**WIRED, "growth: measured by": ["none"]})

@@ -31,7 +31,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError
 from rigctl.flaws import Flaw, flaw_of, got
-from rigctl.text import in_full, set_label, told_utc
+from rigctl.text import in_full, set_label, settings, told_utc
 from rigctl.wording import number_meant
 
 FAR: Final = 6.0
@@ -166,7 +166,7 @@ def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["No outcome is awaited."]
     return [
         f"trial {row['trial']}: {set_label(row['control_set'])} at "
-        f"{', '.join(f'{n} {v:g}' for n, v in row['setpoints'].items())}, awaited until {told_utc(row['due_utc'])}"
+        f"{settings(row['setpoints'])}, awaited until {told_utc(row['due_utc'])}"
         for row in found
     ]
 

@@ -291,4 +291,4 @@ def _places_there(devices: Sequence[FoundDevice]) -> Iterator[str]:
 
 
 def _rounded(volume_ml: float) -> str:
-    return f"{float(f'{volume_ml:.2g}'):g} mL"
+    return f"{in_full(float(f'{volume_ml:.2g}'))} mL"
