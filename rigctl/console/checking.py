@@ -288,8 +288,9 @@ def _cost(told: Forecast, currency: str) -> str:
         return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
     besides = ""
     if told.unknown:
-        besides = f", plus what {joined(told.unknown)} will charge (not known without its `rated` power)"
-    return f"{least}, likely {in_full(told.likely, 3)} {currency}{besides}."
+        besides = f", plus what {joined(told.unknown)} will charge (an energy meter's `rated` tells it)"
+    likely = "" if told.likely == told.least else f", likely {in_full(told.likely, 3)} {currency}"
+    return f"{least}{likely}{besides}."
 
 
 def _bought(told: Forecast, loaded: LoadedConfig) -> str:
@@ -298,7 +299,7 @@ def _bought(told: Forecast, loaded: LoadedConfig) -> str:
         return ""
     budget = f"{in_full(told.budget, 6)} {loaded.currency}"
     at_most = f" (at most {most})" if most is not None and most != likely else ""
-    before = f" before {joined(told.unknown)} is paid" if told.unknown else ""
+    before = f", not counting {joined(told.unknown)}" if told.unknown else ""
     bought = f"{budget} buys about {counted(likely, 'trial')}{before}{at_most}"
     if told.days is None:
         return f"{bought}."
