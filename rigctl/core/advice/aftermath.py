@@ -114,7 +114,7 @@ def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str,
     if found.outcome is None:
         lines.append("It gave no outcome.")
     elif found.expected is None:
-        lines.append(f"It gave {in_full(found.outcome, 4)} {unit}".rstrip() + "; nothing was known to expect.")
+        lines.append(f"It gave {in_full(found.outcome, 4)} {unit}".rstrip() + "; before that nobody could tell.")
     else:
         e, places = found.expected, decimals_for([found.expected.sd / 10])
         said = e.verdict(found.outcome)
