@@ -32,7 +32,7 @@ from rigctl.rig.values import Alarm
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
-        "budget": "no further trial fits the budget, or its max_per_trial",
+        "budget": "no further trial fits the budget's limits",
         "finished": "no further trial is worth its cost",
         "trials": "the requested number of trials is done",
         "stopped": "stopped by a person",

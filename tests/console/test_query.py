@@ -22,7 +22,7 @@ def test_status_says_how_the_last_run_ended(ingested):
     """What `suggest` and `ingest` wrote is no run; of one that was killed the remedy is said."""
     assert "ended" not in ingested.rigctl("status", "--json").json
     for how, told in (
-        ("budget", "ended: no further trial fits the budget, or its max_per_trial\n"),
+        ("budget", "ended: no further trial fits the budget's limits\n"),
         (None, "ended: unknown: it was killed, "),
     ):
         with closing(Journal(ingested.folder / "state" / "bench", RealClock(), "boot")) as journal:
