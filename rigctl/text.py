@@ -14,10 +14,7 @@ IN_FULL: Final = (1e-6, 1e12)
 
 
 def in_full(value: float, digits: int = 6) -> str:
-    """Return a number with so many digits, or with all before its point where these are more.
-
-    From 1e-6 to 1e12 no power of ten is written, as people write none.
-    """
+    """Return a number with so many digits, or all before its point; from 1e-6 to 1e12 as people do, without powers."""
     text, (least, most) = f"{value:.{digits}g}", IN_FULL
     if "e" not in text or not least <= abs(value) < most:
         return text

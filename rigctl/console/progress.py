@@ -427,8 +427,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
         case events.PhaseChanged():
             line = board.pausing or f"going on: {event.why}"
         case Alarm():
-            over = "over:" if event.state == "over" else event.severity.name
-            line = f"alarm {over} {event.source}: {event.message}"
+            line = f"alarm {'over:' if event.state == 'over' else event.severity.name} {event.source}: {event.message}"
         case events.CampaignResult():
             line = _end_line(board, event)
         case _:
