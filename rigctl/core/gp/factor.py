@@ -342,10 +342,3 @@ def solve(L: FloatArray, rows: FloatArray, *, transposed: bool = False) -> Float
         return rows
     upper = np.ascontiguousarray(L).T
     return np.asarray(dtrsm(1.0, upper, np.ascontiguousarray(rows).T, lower=0, trans_a=int(not transposed)).T)
-
-
-def triangular(upper: FloatArray, rows: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """Return rows (b, n) times an upper triangle (n, n), or times its transpose; both in C order."""
-    from scipy.linalg.blas import dtrmm  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-    return np.asarray(dtrmm(1.0, upper.T, rows.T, lower=1, trans_a=int(transposed)).T)

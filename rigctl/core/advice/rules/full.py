@@ -28,7 +28,6 @@ from rigctl.core.experiment.marginals.conditional import conditional
 from rigctl.core.experiment.marginals.families import Marginal
 from rigctl.core.experiment.persistence import Persistence
 from rigctl.core.experiment.space import Settings, Space
-from rigctl.core.gp.factor import triangular
 from rigctl.core.gp.surrogate import Posterior
 
 LEVELS = 64
@@ -142,8 +141,6 @@ class Days:
     """(m,) of (q,): variance, before any data, of what is expected at the reading."""
     read: FloatArray
     """(q, d), unit cube: the readings."""
-    root: FloatArray
-    """(n, n), upper: L^-T of the posterior. A product with it takes half the time of solving."""
 
     @classmethod
     def of(cls, posterior: Posterior, space: Space, readings: Readings) -> Days:
@@ -159,7 +156,7 @@ class Days:
             for row in np.flatnonzero(masks[:, column] == 0):
                 outside[row] *= z
                 prior[row] *= zz
-        return cls(posterior, masks, tuple(outside), tuple(prior), readings.read(), posterior.whiten(np.eye(len(x))))
+        return cls(posterior, masks, tuple(outside), tuple(prior), readings.read())
 
     def part(self, days: slice) -> Days:
         outside, prior = (tuple(own[days] for own in each) for each in (self.outside, self.prior))
@@ -201,7 +198,7 @@ class Days:
         """Return mean and sd, (b,) each, of the controlled parts of covariances with the data, (b, n)."""
         inner = inner * self.outside[control_set][rows]
         mean = self.posterior.hyperparameters.mean + inner @ self.posterior.alpha
-        white = triangular(self.root, inner)
+        white = self.posterior.whiten(inner)
         variance = self.prior[control_set][rows] - np.vecdot(white, white)
         return np.asarray(mean), np.sqrt(np.maximum(variance, 0.0))
 
@@ -214,8 +211,7 @@ class Days:
         """
         h, outside = self.posterior.hyperparameters, self.outside[control_set][rows]
         inner = self.inner(control_set, points)
-        quick = beyond is None  # the last bits of a climb are not to depend on the days that are climbed beside
-        white = triangular(self.root, inner * outside) if quick else self.posterior.whiten(inner * outside)
+        white = self.posterior.whiten(inner * outside)
         variance = self.prior[control_set][rows] - np.vecdot(white, white)
         sd = np.sqrt(np.maximum(variance, FLOOR * h.signal_variance))
         slope = inner * outside
@@ -223,8 +219,7 @@ class Days:
         if beyond is not None:
             value -= CAUTION * np.maximum(sd - beyond, 0.0)
             weight += CAUTION * (sd > beyond)
-        back = triangular(self.root, white, transposed=True) if quick else self.posterior.unwhiten(white)
-        slope *= self.posterior.alpha + back * (weight / sd)[:, None]
+        slope *= self.posterior.alpha + self.posterior.unwhiten(white) * (weight / sd)[:, None]
         mask = np.broadcast_to(self.masks[control_set], points.shape)
         gradient = self.posterior.correlations.contract_slopes(points, slope, mask)
         return np.asarray(value), np.asarray(gradient)
@@ -240,7 +235,7 @@ PROBES = 32
 """Days that tell how much a control set gains by climbing."""
 MARGIN = 2.0
 """Times that gain which no day is expected to exceed."""
-MOST_SWEEPS = 12
+MOST_SWEEPS = 24
 """Of one climb: support has an edge where caution begins, and along an edge a climb takes ever shorter steps."""
 TOLERANCE = 1e-4
 """Prior standard deviations of support: a climb that promises less has arrived."""
@@ -274,10 +269,6 @@ class Full:
     """(q,): the control set to play."""
     enough: FloatArray
     """(q,): support that is good enough on that day."""
-
-    def part(self, days: slice) -> Full:
-        best = Best(self.best.points[days], self.best.mean[days], self.best.sd[days])
-        return Full(best, self.cost[days], self.chosen[days], self.enough[days])
 
     @property
     def points(self) -> FloatArray:

@@ -38,8 +38,6 @@ class FoundRule:
     """Those it is stated on."""
     days: Days
     """What is believed on those."""
-    full: Full
-    """The full rule on those."""
     leaves: tuple[Leaf, ...]
     formulas: tuple[Formula, ...]
 
@@ -128,10 +126,10 @@ class Planner:
     def short(self, fixed: int, setting: tuple[float, ...]) -> FoundRule:
         """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
         both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
-        every = self.days(both)
-        full = self.full(every)  # of both: a climb costs by the step more than by the day
-        parts = (slice(0, self.count), slice(self.count, None))
-        (readings, days, own), later = ((both.part(p), every.part(p), full.part(p)) for p in parts)
+        every, parts = self.days(both), (slice(0, self.count), slice(self.count, None))
+        (readings, days), others = ((both.part(p), every.part(p)) for p in parts)
         alone = constant(fixed, np.array(setting), self.problem.space.dimension)
-        leaves, formulas = short_rule(days, readings.days, self.seeking, own, fixed=alone, telling=self.telling)
-        return FoundRule(readings, *later, leaves, formulas)
+        leaves, formulas = short_rule(
+            days, readings.days, self.seeking, self.full(days), fixed=alone, telling=self.telling
+        )
+        return FoundRule(readings, *others, leaves, formulas)

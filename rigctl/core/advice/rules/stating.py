@@ -122,7 +122,7 @@ def stated(planner: Planner, fixed: Supported, posteriors: Sequence[Posterior]) 
     `posteriors` are as those of `Appraisal`.
     """
     found = planner.short(fixed.control_set, fixed.setting)
-    readings, days, full = found.others, found.days, found.full
+    readings, days, full = found.others, found.days, planner.full(found.days)
     lines = tuple(written(planner, found))
     own = _units(planner, days.read)
     which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
