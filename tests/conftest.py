@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import gc
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 from rigctl.threads import keep_to_one_thread
 
@@ -21,9 +24,8 @@ import pytest  # noqa: E402 - after the line above
 import typer.testing  # noqa: E402 - after the line above
 from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
 
-from tests import forked, workers  # noqa: E402 - after the line above
+from tests import forked  # noqa: E402 - after the line above
 from tests.golden import golden, said_here  # noqa: E402, F401 - after the line above; fixtures of all tests
-from tests.workers import pytest_xdist_setupnodes  # noqa: E402, F401 - after the line above
 
 # made of the program's verbs once for all tests that call them, not for each call: that takes longer than most verbs
 vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
@@ -71,6 +73,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Make of tests what stays, and is not searched for garbage."""
-    with workers.without_searching_for_garbage():
+    """Search for no garbage while modules load, and never again in what they loaded: all of it stays.
+
+    One worker loads first, the others wait for it: what it has compiled need not be compiled by each of them.
+    """
+    gc.disable()
+    with Path(__file__).open(encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            fcntl.flock(lock, fcntl.LOCK_UN)
         yield
+        gc.freeze()
+        gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
+        gc.enable()

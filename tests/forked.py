@@ -126,12 +126,7 @@ def run(words: Sequence[object], *, within_s: float = 180.0, **options: Any) -> 
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def begin() -> None:
-    """Begin the process that is forked, for all that are forked from this one."""
-    _parent()
-
-
-@cache  # one for all processes that run tests; it ends with the last of them
+@cache  # one for each process that runs tests; it ends with that one
 def _parent() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """Return the process that is forked, and the way to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
