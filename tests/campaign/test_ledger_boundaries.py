@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.campaign.ledger.charging import Interlude, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.ledger.charging import Interlude, baseless, charge, idle_between, idle_in_trial, total
 from rigctl.campaign.ledger.lines import IdleLine, LedgerLine
 from rigctl.campaign.ledger.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
@@ -174,6 +174,23 @@ def test_the_nearest_evidence_there_is_makes_the_estimate():
         ),
     ):
         assert line == LedgerLine("power", "energy", quantity, "kWh", amount, True, why + how)
+
+
+@pytest.mark.parametrize(
+    ("meter", "quantity", "estimated", "past", "told"),
+    [
+        (POWER, None, True, (), True),
+        (POWER, 0.2, True, (), False),
+        (POWER, None, False, (), False),
+        (replace(POWER, rated_per_h=2.0), None, True, (), False),
+        (replace(POWER, max_per_trial=2.0), None, True, (), False),
+        (POWER, None, True, (PastLine(("b",), "power", 1),), False),
+    ],
+)
+def test_a_zero_for_want_of_anything_to_estimate_from_is_told_from_others(meter, quantity, estimated, past, told):
+    """It was estimated, by no quantity, and there was no rating, no limit and no trial before."""
+    line = LedgerLine("power", "energy", quantity, "kWh", 0, estimated, "why")
+    assert baseless(meter, line, PastCosts.of(past)) is told
 
 
 def test_a_rise_is_held_against_the_trials_of_its_own_control_set():

@@ -116,6 +116,17 @@ def test_what_was_read_counts_for_as_long_as_it_says(age_s, told):
     assert bool(outdated(SimpleNamespace(read=reader, past=past), rig, trial)) is told
 
 
+@pytest.mark.parametrize(("moved_s", "told"), [(9.0, False), (10.0, True), (19.0, True)])
+def test_what_was_read_does_not_count_once_somebody_has_moved_something_by_hand(moved_s, told):
+    """Whoever did so since the look began, though it was before the decision."""
+    act = SimpleNamespace(who="ada", argument="set valve 1")
+    people = SimpleNamespace(moved_since=lambda at_s: act if moved_s >= at_s else None)
+    reader = SimpleNamespace(people=people, events=lambda trial: [SimpleNamespace(at_s=s) for s in (10.0, 20.0)])
+    past = SimpleNamespace(looked_since=lambda trial: SimpleNamespace(certain_s=1.0))
+    trial = SimpleNamespace(trial=1, looks={"a": Looked(4.1, 0.01)})
+    assert bool(outdated(SimpleNamespace(read=reader, past=past), looking_spec().rig, trial)) is told
+
+
 @pytest.mark.parametrize(
     ("looks", "waits"), [(True, {State.LOOKING: ["prepare", "look"]}), (False, {State.ARMED: ["prepare"]})]
 )

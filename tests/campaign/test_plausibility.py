@@ -80,6 +80,13 @@ def test_fault_69_a_rise_that_contradicts_what_is_known_is_not_believed(meter, u
     assert 0 <= line.amount <= 1_000_000
 
 
+def test_what_costs_nothing_is_held_against_no_price():
+    """A meter without a price, and a trial that took no time, say nothing of the trials before."""
+    free = replace(POWER, price=Decimal(0))
+    assert believed(free, trial(412.75, 413.25), ("a",), PastCosts.of(an_hour(0.5, price="0") for _ in range(3))) == 0.5
+    assert believed(POWER, trial(412.75, 412.75, hours=0.0), ("a",), PastCosts.of(USUAL)) == 0
+
+
 @pytest.mark.parametrize(
     ("meter", "used", "past"),
     [

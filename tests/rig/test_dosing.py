@@ -452,6 +452,13 @@ async def test_an_open_dose_is_settled_from_a_continuous_total(world, before_ml,
     assert (Severity.MAJOR in world.severities) is (booked[0] == "unknown")
 
 
+async def test_an_open_dose_is_not_taken_for_the_one_before(world):
+    """A pump that shows its last dose, and a total that has not risen since the next was meant, gave nothing of it."""
+    await world.dispense(20.0)
+    await world.settle(before_ml=120.0, volume_ml=20.0)
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
 async def test_an_open_dose_of_a_silent_pump_is_booked_in_full(world):
     """A pump that cannot be asked after a crash leaves the full volume booked."""
     world.pump.fail("dose_status", DeviceTimeout("silent"))

@@ -13,6 +13,7 @@ from rigctl.errors import (
     ReadBackMismatch,
     Tripped,
 )
+from rigctl.rig.imposing import holds
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.spec import MeterSpec, OutcomeSpec
 from rigctl.rig.values import OpenDose
@@ -29,6 +30,12 @@ def written(bench):
 
 def controlled(*setpoints):
     return [ActuatorState(controlled=True, setpoint=s) for s in setpoints]
+
+
+@pytest.mark.parametrize(("held", "confirmed"), [(4.0, True), (6.0, True), (3.5, False), (6.5, False)])
+def test_what_is_read_back_may_be_off_by_the_whole_tolerance(held, confirmed):
+    """And by no more, to either side."""
+    assert holds(*controlled(held), 5.0, 1.0) is confirmed
 
 
 # open -------------------------------------------------------------------------------------------------------------
