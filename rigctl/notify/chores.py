@@ -22,7 +22,7 @@ from rigctl.campaign.journal.reader import FILE_NAME, at_one_instant
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.status import Status, answered, ending
 from rigctl.campaign.trial import State
-from rigctl.errors import RigctlError, counted
+from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.files import whole
 from rigctl.notify.setup import Setup
 from rigctl.notify.texts import SEVERITIES
@@ -228,6 +228,8 @@ def _given(looker: Looker, textfile: str, registry: Any) -> str:
     """Give the numbers; return what is wrong with that, if anything is."""
     try:
         looker.numbers_now()
+    except UsageError:
+        return ""  # the campaign has not begun yet: there are no numbers
     except RigctlError as error:
         return f"metrics: {error}"
     except Exception as error:  # noqa: BLE001 - the thread must go on; it is told

@@ -107,6 +107,15 @@ def test_the_summary_says_how_it_stands(directory, monkeypatch, golden):
     golden(text)
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_a_campaign_that_has_not_begun_has_no_numbers_and_that_is_no_trouble(tmp_path, made):
+    """Whoever tells people is started before the campaign is written down."""
+    if made:
+        Journal(tmp_path, SetClock(), "boot-1").close()
+    assert chores._given(Looker(tmp_path), str(tmp_path / "rig.prom"), None) == ""
+    assert not (tmp_path / "rig.prom").exists()
+
+
 def test_numbers_that_nobody_has_looked_for_are_none():
     """An empty answer, not an error."""
     assert list(registry_of(lambda: None).collect()) == []
