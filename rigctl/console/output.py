@@ -292,7 +292,8 @@ def redraws(console: Console) -> bool:
 
 def lines(console: Console, text: Iterable[str], style: str = "") -> None:
     """Print lines that are as long as they should be, at once: nobody else's come between."""
-    if shown := [*text]:
+    shown = list(text)
+    if shown:
         console.print("\n".join(shown), style=style or None, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
