@@ -188,7 +188,10 @@ def main() -> int:
     chance, tally, started_s = random.Random(options.seed), Tally(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill") as temporary:
         home = options.keep or Path(temporary)
-        while tally.kills < options.kills:
+        unharmed = 0
+        # by chance none of a few outcomes came late: of two more campaigns one has such
+        while tally.kills < options.kills or (not tally.came_late and unharmed < 2):
+            unharmed += tally.kills >= options.kills
             known = len(tally.disagreements)
             one_campaign(home / f"campaign-{tally.campaigns}", tally, options.kills, chance)
             said = (f"{tally.kills} kills, {len(tally.disagreements)} disagreements", *tally.disagreements[known:])
